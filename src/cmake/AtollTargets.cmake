@@ -1,0 +1,22 @@
+# atoll_module(NAME SOURCES file... [DEPENDS module...] [FOREIGN target...])
+# One static library per module. Its headers live in include/atoll/NAME; FOREIGN libraries stay private to it.
+function(atoll_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;FOREIGN" ${ARGN})
+  list(TRANSFORM arg_DEPENDS PREPEND atoll_)
+  add_library(atoll_${name} STATIC ${arg_SOURCES})
+  target_include_directories(atoll_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(atoll_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_FOREIGN})
+  atoll_compile_options(atoll_${name})
+endfunction()
+
+# Our own code compiles without warnings; contraction of a*b+c is off so that every fma is one that we wrote.
+function(atoll_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off)
+  if(ATOLL_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(ATOLL_ASAN)
+    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+  endif()
+endfunction()
