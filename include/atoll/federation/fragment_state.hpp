@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "atoll/core/quantities.hpp"
+#include "atoll/store/letter.hpp"
+
+namespace Atoll::federation {
+
+/// This site's offer that no commit has answered yet. It never changes: it is sent again as it is.
+struct OutstandingOffer {
+  std::uint64_t serial = 0;
+  Version base = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t tokens = 0;
+  store::Values gradient;    ///< anchor - parameters
+  store::Values parameters;  ///< the site's parameters when the offer was taken
+  SiteId sent_to;
+  Incarnation sent_to_incarnation = 0;
+  Seconds sent_at{};
+};
+
+/// Where a site stands with one fragment: what all sites share, and below it what is the site's own.
+struct FragmentState {
+  Version version = 0;
+  store::Values anchor;
+  store::Values momentum;
+  Digest digest;                                     ///< of anchor and momentum
+  std::uint64_t tokens_merged = 0;                   ///< since version 0
+  std::vector<store::OfferRecord> newest;            ///< newest merged offer of each site, ordered by site
+  std::vector<std::pair<Version, Digest>> history;   ///< version 0 and the latest ones, ordered by version
+
+  std::uint64_t steps_since = 0;                     ///< inner steps that are not merged yet
+  std::uint64_t tokens_since = 0;                    ///< tokens that are not merged yet
+  std::optional<OutstandingOffer> outstanding;
+
+  /// Version 0: the common initialisation, momentum zero.
+  [[nodiscard]] static FragmentState initial(std::vector<float> anchor);
+
+  /// The state after the outer step with a merged gradient; the site's own part is copied unchanged.
+  [[nodiscard]] FragmentState advanced(std::span<const float> merged, const std::vector<store::OfferRecord>& offers,
+                                       float learning_rate, float momentum_factor) const;
+
+  /// Serial of the newest merged offer of `site`, 0 for none.
+  [[nodiscard]] std::uint64_t newest_serial(SiteId site) const;
+  /// Digest at `version` as far as history remembers.
+  [[nodiscard]] std::optional<Digest> digest_at(Version version) const;
+  [[nodiscard]] store::FragmentStatus status() const { return {version, digest, tokens_merged}; }
+
+  /// Recomputes the digest and notes it in the history.
+  void remember();
+  /// Notes merged offers as the newest of their sites.
+  void note_offers(const std::vector<store::OfferRecord>& offers);
+};
+
+}  // namespace Atoll::federation

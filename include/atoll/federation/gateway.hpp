@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "atoll/core/event_log.hpp"
+#include "atoll/federation/mailbox.hpp"
+#include "atoll/federation/protocol.hpp"
+
+namespace Atoll::federation {
+
+/// What the progress line says of all links together.
+struct Traffic {
+  std::uint64_t bytes_sent = 0;      ///< on the wire
+  std::uint64_t bytes_received = 0;  ///< on the wire
+  std::uint64_t letters_dropped = 0; ///< for sites that were gone
+};
+
+/// Room that the mailboxes of a federation need. @param largest_fragment [values]
+[[nodiscard]] Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites);
+
+/// The island's voice: a thread that carries letters between the mailboxes and the protocol.
+///
+/// Owns the protocol, the mailboxes and the thread. The training thread speaks to the protocol through visit() and
+/// try_visit(); both hold the protocol's lock meanwhile, so visitors are short. Writes the protocol's notes to the log.
+class Gateway {
+ public:
+  /// @param mailboxes  one per other site
+  Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log);
+  /// Takes leave of the others if it was started, stops the thread, closes the mailboxes.
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+
+  [[nodiscard]] static Seconds now();
+
+  /// Calls visitor(protocol, now) under the lock, waiting for it.
+  template <class Visitor>
+  auto visit(Visitor&& visitor) {
+    const std::lock_guard lock(mutex_);
+    return visitor(protocol_, now());
+  }
+
+  /// As visit(), but returns false at once when the gateway thread is at work on the protocol.
+  template <class Visitor>
+  bool try_visit(Visitor&& visitor) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) visitor(protocol_, now());
+    return lock.owns_lock();
+  }
+
+  [[nodiscard]] Traffic traffic() const;
+  /// Why a link was refused, by site; empty when none was.
+  [[nodiscard]] std::map<SiteId, std::string> refusals() const;
+
+ private:
+  struct Correspondent {
+    Mailbox mailbox;
+    std::deque<store::Letter> waiting;
+    bool up = false;
+    Link link;
+    std::string refusal;
+  };
+
+  void run();
+  [[nodiscard]] bool round_trip();
+  void observe(SiteId site, Correspondent& peer);
+  [[nodiscard]] bool collect(Correspondent& peer);
+  void dispatch();
+  [[nodiscard]] bool post(Correspondent& peer);
+  void write_notes();
+
+  Protocol protocol_;
+  std::map<SiteId, Correspondent> peers_;
+  EventLog& log_;
+  mutable std::mutex mutex_;        ///< protocol_
+  mutable std::mutex view_mutex_;   ///< link, refusal and dropped_, as others see them
+  std::uint64_t dropped_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace Atoll::federation

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atoll/core/event_log.hpp"
+#include "atoll/core/quantities.hpp"
+#include "atoll/federation/fragment_state.hpp"
+#include "atoll/outer/merge.hpp"
+#include "atoll/store/letter.hpp"
+
+namespace Atoll::federation {
+
+/// What the protocol must know; all but `self` and `incarnation` is equal on every site.
+struct ProtocolConfig {
+  std::string federation;
+  Digest configuration;
+  std::vector<std::string> sites;  ///< names in the order of the federation file
+  SiteId self;
+  Incarnation incarnation = 0;
+
+  std::uint32_t quorum = 1;  ///< K: offers that a steward needs at least
+  Seconds grace{2.0};        ///< how long it then waits for the other live sites
+  Seconds status_interval{0.5};
+  Seconds catch_up_after{5.0};  ///< how long a peer may be one commit ahead before we ask it for a snapshot
+  Seconds resend_after{30.0};   ///< an unanswered offer is sent again
+  Seconds join_patience{20.0};  ///< a donor that sends nothing for so long is given up
+  Version far_behind = 4;       ///< from so many missed commits on, the whole model is taken over at once
+  outer::WeightRule weights = outer::WeightRule::tokens_per_step;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+  bool keeps_progress = true;      ///< false: an adopted anchor replaces local progress (blend with alpha 0)
+  std::uint64_t total_tokens = 0;  ///< a fragment with so many tokens merged is finished
+};
+
+/// "Send this letter to that site."
+struct Send {
+  SiteId to;
+  store::Letter letter;
+};
+
+/// "The parameters of this fragment take up that anchor."
+struct Adoption {
+  FragmentId fragment;
+  Version version = 0;
+  store::Values anchor;
+  store::Values base;  ///< what the local progress is measured from; null: there is none to keep
+};
+
+/// "Write this to the event log."
+struct Note {
+  std::string event;
+  std::vector<LogField> fields;
+};
+
+/// The fragment protocol of one site (DESIGN section 3): a state machine without threads, clocks, MPI or files.
+///
+/// It takes events, each with the time, and collects actions that the caller takes out and carries out. The same events
+/// in the same order give the same actions and the same bits. Local; one thread at a time; owns all anchors and
+/// momenta.
+class Protocol {
+ public:
+  Protocol(ProtocolConfig config, std::vector<FragmentState> fragments);
+
+  // Events of the own island.
+  /// One inner step of `tokens` tokens was made.
+  void stepped(std::uint64_t tokens);
+  /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
+  void offer(FragmentId fragment, store::Values parameters, Seconds now);
+  [[nodiscard]] bool may_offer(FragmentId fragment) const;
+  /// The own parameters became unusable (not finite): take the anchors again.
+  void discard_progress(Seconds now);
+
+  // Events of the world.
+  void receive(const store::Letter& letter, Seconds now);
+  /// What the link to a site shows: is its island alive, and which start of it.
+  void observe(SiteId site, bool alive, Incarnation incarnation, Seconds now);
+  void tick(Seconds now);
+  /// An orderly farewell to all.
+  void leave();
+
+  // Actions, in the order in which they were decided; taking them empties the list.
+  [[nodiscard]] std::vector<Send> take_sends() { return std::exchange(sends_, {}); }
+  [[nodiscard]] std::vector<Adoption> take_adoptions() { return std::exchange(adoptions_, {}); }
+  [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(notes_, {}); }
+
+  // Views.
+  [[nodiscard]] const std::vector<FragmentState>& fragments() const noexcept { return fragments_; }
+  [[nodiscard]] const ProtocolConfig& config() const noexcept { return config_; }
+  [[nodiscard]] SiteId steward() const;
+  [[nodiscard]] std::size_t sites_alive() const;  ///< including this one
+  [[nodiscard]] bool joining() const noexcept { return joining_.has_value(); }
+  [[nodiscard]] bool has_history() const;
+  /// All fragments have merged their tokens: nothing is left to train.
+  [[nodiscard]] bool finished() const;
+  /// Every live site has said that it is finished.
+  [[nodiscard]] bool all_finished() const;
+  /// Tokens of the whole federation that the model has learned from: merged ones (mean over the fragments) and an
+  /// estimate of those under way.
+  [[nodiscard]] double progress_tokens() const;
+  [[nodiscard]] std::uint64_t tokens_merged() const;  ///< summed over the fragments: the weight of this history
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const noexcept { return refused_; }
+
+ private:
+  struct Peer {
+    bool alive = false;
+    Incarnation incarnation = 0;
+    Incarnation left = 0;  ///< the incarnation that took leave
+    std::optional<store::Letter> status;
+    std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
+    std::optional<Seconds> ahead_since;
+  };
+  struct Round {  ///< what a steward has gathered for the next commit of one fragment
+    std::map<SiteId, store::Letter> offers;
+    std::optional<Seconds> quorum_at;
+    std::optional<Seconds> snapshot_asked_at;
+  };
+  struct Joining {  ///< taking over the whole model of a site with more history
+    SiteId donor;
+    Seconds started{};
+    Seconds last_letter{};
+    std::vector<std::optional<FragmentState>> staged;
+    std::size_t bytes = 0;
+  };
+  enum class Progress { keep, drop };  ///< a site without history has no progress worth keeping
+  enum class Relation { same, behind_us, ahead_of_us, other_branch };
+
+  [[nodiscard]] bool closed(FragmentId f) const;
+  [[nodiscard]] std::vector<SiteId> live_peers() const;
+  [[nodiscard]] FragmentState& state(FragmentId f) { return fragments_.at(f.value); }
+  [[nodiscard]] const FragmentState& state(FragmentId f) const { return fragments_.at(f.value); }
+  [[nodiscard]] std::string name_of(SiteId site) const { return config_.sites.at(site.value); }
+  [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
+  void send(SiteId to, store::Letter letter) { sends_.push_back({to, std::move(letter)}); }
+  void note(std::string event, std::vector<LogField> fields) {
+    notes_.push_back({std::move(event), std::move(fields)});
+  }
+  void refuse(const store::Letter& letter, const std::string& reason);
+  [[nodiscard]] std::string gate(const store::Letter& letter) const;
+
+  // protocol.cpp: the site's side
+  void send_offer(FragmentId f, Seconds now);
+  void send_status(SiteId to);
+  void receive_offer(const store::Letter& letter);
+  void note_version(SiteId site, FragmentId f, Version version);
+  void receive_commit(const store::Letter& letter, Seconds now);
+  void replace(FragmentId f, FragmentState next, store::Values base);
+
+  // steward.cpp: the steward's side
+  [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
+  [[nodiscard]] std::vector<const store::Letter*> usable_offers(FragmentId f) const;
+  void merge_if_ready(FragmentId f, Seconds now);
+  void merge(FragmentId f, const std::vector<const store::Letter*>& offers, Seconds now);
+
+  // catch_up.cpp: being behind, and helping those who are
+  void receive_status(const store::Letter& letter, Seconds now);
+  void receive_snapshot_request(const store::Letter& letter);
+  void receive_snapshot(const store::Letter& letter, Seconds now);
+  [[nodiscard]] Relation relation(FragmentId f, const store::FragmentStatus& theirs) const;
+  void compare(SiteId peer, Seconds now);
+  void join(SiteId donor, Seconds now, const std::string& reason);
+  void finish_joining(Seconds now);
+  void ask_snapshot(SiteId donor, FragmentId f, Seconds now);
+  void adopt_snapshot(FragmentId f, FragmentState next, Progress progress);
+  [[nodiscard]] store::Values base_after(const FragmentState& old, const FragmentState& next) const;
+
+  ProtocolConfig config_;
+  std::vector<FragmentState> fragments_;
+  std::vector<Peer> peers_;
+  std::vector<Round> rounds_;
+  std::optional<Joining> joining_;
+  std::optional<Seconds> status_sent_at_;
+  bool announced_finish_ = false;
+  std::uint64_t inner_steps_ = 0;
+  std::uint64_t offers_made_ = 0;
+  std::map<std::string, std::uint64_t> refused_;
+  std::vector<Send> sends_;
+  std::vector<Adoption> adoptions_;
+  std::vector<Note> notes_;
+};
+
+}  // namespace Atoll::federation

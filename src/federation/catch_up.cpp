@@ -1,0 +1,164 @@
+// Being behind, and helping those who are: statuses, snapshots, taking over a branch with more history.
+#include <algorithm>
+#include <numeric>
+
+#include "atoll/federation/protocol.hpp"
+
+namespace Atoll::federation {
+
+using store::Letter;
+using store::LetterKind;
+
+void Protocol::receive_status(const Letter& in, Seconds now) {
+  peers_[in.site.value].status = in;
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version);
+  compare(in.site, now);
+}
+
+Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus& theirs) const {
+  const auto& s = state(f);
+  if (theirs.version > s.version) return Relation::ahead_of_us;
+  const auto ours = s.digest_at(theirs.version);
+  if (ours && *ours != theirs.anchor) return Relation::other_branch;
+  return theirs.version == s.version ? Relation::same : Relation::behind_us;
+}
+
+void Protocol::compare(SiteId site, Seconds now) {
+  if (joining()) return;
+  auto& peer = peers_[site.value];
+  const auto& theirs = peer.status->fragments;
+  const auto their_tokens = std::accumulate(theirs.begin(), theirs.end(), std::uint64_t{0},
+                                            [](auto sum, const auto& status) { return sum + status.tokens_merged; });
+  const bool heavier = their_tokens > tokens_merged() || (their_tokens == tokens_merged() && site < config_.self);
+
+  std::vector<FragmentId> ahead;
+  Version gap = 0;
+  bool branches = false;
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
+    const auto found = relation({f}, theirs[f]);
+    branches |= found == Relation::other_branch;
+    if (found != Relation::ahead_of_us) continue;
+    ahead.push_back({f});
+    gap = std::max(gap, theirs[f].version - fragments_[f].version);
+  }
+  if (branches) {
+    if (heavier) join(site, now, "other branch");
+    return;
+  }
+  if (ahead.empty()) return peer.ahead_since.reset();
+  if (!has_history()) return join(site, now, "no history");
+  if (gap >= config_.far_behind && heavier) return join(site, now, "far behind");
+  if (!peer.ahead_since) peer.ahead_since = now;
+  if (now - *peer.ahead_since < config_.catch_up_after) return;
+  for (const auto f : ahead) ask_snapshot(site, f, now);
+}
+
+void Protocol::ask_snapshot(SiteId donor, FragmentId f, Seconds now) {
+  auto& asked_at = rounds_[f.value].snapshot_asked_at;
+  if (asked_at && now - *asked_at < config_.catch_up_after) return;
+  asked_at = now;
+  auto out = letter(LetterKind::snapshot_request);
+  out.fragment = f;
+  out.version = state(f).version;
+  out.anchor = state(f).digest;
+  note("snapshot_asked", {{"donor", name_of(donor)}, {"fragment", std::uint64_t{f.value}}, {"version", out.version}});
+  send(donor, std::move(out));
+}
+
+void Protocol::receive_snapshot_request(const Letter& in) {
+  if (!has_history() || joining()) return refuse(in, "no_history");
+  const auto& s = state(in.fragment);
+  auto out = letter(LetterKind::snapshot);
+  out.fragment = in.fragment;
+  out.version = s.version;
+  out.anchor = s.digest;
+  // Says that what the asking site holds lies on our own line, so it may take this one fragment alone.
+  if (s.digest_at(in.version) == in.anchor) out.parent = in.anchor;
+  out.tokens = s.tokens_merged;
+  out.offers = s.newest;
+  out.values = s.anchor;
+  out.momentum = s.momentum;
+  note("snapshot_given",
+       {{"site", name_of(in.site)}, {"fragment", std::uint64_t{in.fragment.value}}, {"version", s.version}});
+  send(in.site, std::move(out));
+}
+
+void Protocol::receive_snapshot(const Letter& in, Seconds now) {
+  const auto f = in.fragment;
+  FragmentState next = state(f);
+  next.version = in.version;
+  next.anchor = in.values;
+  next.momentum = in.momentum;
+  next.tokens_merged = in.tokens;
+  next.newest = in.offers;
+  next.remember();
+  if (next.digest != in.anchor) return refuse(in, "digest");
+
+  if (joining_) {
+    if (in.site != joining_->donor) return refuse(in, "not_asked");
+    joining_->last_letter = now;
+    joining_->bytes += (in.values->size() + in.momentum->size()) * sizeof(float);
+    // A later one may follow a commit that we had already put on top: the newer version stays.
+    auto& staged = joining_->staged[f.value];
+    if (!staged || staged->version < next.version) {
+      next.history = {next.history.front(), {next.version, next.digest}};
+      staged = std::move(next);
+    }
+    const auto there = [](const auto& fragment) { return fragment.has_value(); };
+    if (std::ranges::all_of(joining_->staged, there)) finish_joining(now);
+    return;
+  }
+  if (in.version <= state(f).version) return refuse(in, "stale");
+  const auto& ours = state(f).history;
+  const bool same_line = std::ranges::any_of(ours, [&](const auto& entry) { return entry.second == in.parent; });
+  if (!same_line) return join(in.site, now, "other branch");
+  adopt_snapshot(f, std::move(next), Progress::keep);
+  note("snapshot_taken", {{"donor", name_of(in.site)},
+                          {"fragment", std::uint64_t{f.value}},
+                          {"version", in.version},
+                          {"bytes", std::uint64_t{2 * in.values->size() * sizeof(float)}}});
+}
+
+void Protocol::join(SiteId donor, Seconds now, const std::string& reason) {
+  joining_ = Joining{donor, now, now, std::vector<std::optional<FragmentState>>(fragments_.size()), 0};
+  note("join", {{"donor", name_of(donor)}, {"reason", reason}, {"tokens_merged", tokens_merged()}});
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
+    rounds_[f].snapshot_asked_at.reset();
+    ask_snapshot(donor, {f}, now);
+  }
+}
+
+void Protocol::finish_joining(Seconds now) {
+  auto joined = std::move(*joining_);
+  joining_.reset();
+  const auto progress = has_history() ? Progress::keep : Progress::drop;
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) adopt_snapshot({f}, std::move(*joined.staged[f]), progress);
+  note("joined", {{"donor", name_of(joined.donor)},
+                  {"bytes", std::uint64_t{joined.bytes}},
+                  {"seconds", (now - joined.started).count()},
+                  {"tokens_merged", tokens_merged()}});
+  for (const auto site : live_peers()) send_status(site);
+}
+
+void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Progress progress) {
+  auto& s = state(f);
+  auto base = base_after(s, next);
+  if (progress == Progress::drop && base == s.anchor) base = nullptr;
+  if (s.tokens_since > 0) note("tokens_unweighted", {{"fragment", std::uint64_t{f.value}}, {"tokens", s.tokens_since}});
+  // The first offer after a snapshot weighs what the site does from now on.
+  s.steps_since = s.tokens_since = 0;
+  s.outstanding.reset();
+  next.steps_since = next.tokens_since = 0;
+  replace(f, std::move(next), std::move(base));
+}
+
+// Local progress is merged once and never dropped: what it is measured from depends on which of our offers is in
+// `next`.
+store::Values Protocol::base_after(const FragmentState& old, const FragmentState& next) const {
+  const auto merged = next.newest_serial(config_.self);
+  if (merged <= old.newest_serial(config_.self)) return old.anchor;
+  if (old.outstanding && merged == old.outstanding->serial) return old.outstanding->parameters;
+  return nullptr;  // an offer that we made later than the checkpoint that we came back from holds all of it already
+}
+
+}  // namespace Atoll::federation

@@ -1,0 +1,177 @@
+#include "atoll/federation/gateway.hpp"
+
+#include <algorithm>
+
+namespace Atoll::federation {
+namespace {
+
+using namespace std::chrono_literals;
+using store::LetterKind;
+
+constexpr auto idle_pause = 2ms;
+constexpr auto farewell = 2s;
+// A peer whose island shows no life for so long is gone until it shows life again.
+constexpr Seconds silence_limit{2.0};
+// Letters that wait for room in an outbox; beyond that the oldest is dropped, and a snapshot will make up for it.
+constexpr std::size_t most_waiting = 256;
+
+Lane lane_of(LetterKind kind) {
+  const bool bulk = kind == LetterKind::offer || kind == LetterKind::commit || kind == LetterKind::snapshot;
+  return bulk ? Lane::bulk : Lane::control;
+}
+
+std::size_t image_bytes(const store::Letter& letter) {
+  const auto size = [](const store::Values& values) { return values ? values->size() : 0; };
+  return store::image_bound(size(letter.values) + size(letter.momentum), letter.offers.size(), letter.fragments.size());
+}
+
+}  // namespace
+
+Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites) {
+  const auto in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
+  Geometry geometry;
+  geometry.slot_bytes[0] = in_pages(store::image_bound(0, sites, fragments));
+  geometry.slot_bytes[1] = in_pages(store::image_bound(2 * largest_fragment, sites, 0));
+  return geometry;
+}
+
+Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log)
+    : protocol_(std::move(protocol)), log_(log) {
+  for (auto& [site, mailbox] : mailboxes) peers_.emplace(site, Correspondent{std::move(mailbox), {}, false, {}, {}});
+  thread_ = std::thread([this] { run(); });
+}
+
+Gateway::~Gateway() {
+  visit([](Protocol& protocol, Seconds) { protocol.leave(); });
+  stopping_ = true;
+  thread_.join();
+  for (auto& [site, peer] : peers_) peer.mailbox.close();
+}
+
+Seconds Gateway::now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+void Gateway::run() {
+  std::optional<std::chrono::steady_clock::time_point> stop_at;
+  while (true) {
+    const bool moved = round_trip();
+    if (stopping_ && !stop_at) stop_at = std::chrono::steady_clock::now() + farewell;
+    const auto sent = [](const auto& entry) {
+      const auto& [site, peer] = entry;
+      return !peer.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0);
+    };
+    if (stop_at && (std::ranges::all_of(peers_, sent) || std::chrono::steady_clock::now() > *stop_at)) break;
+    if (!moved) std::this_thread::sleep_for(idle_pause);
+  }
+  write_notes();
+}
+
+// One look at everything; true when a letter moved, so that the next look comes at once.
+bool Gateway::round_trip() {
+  bool moved = false;
+  for (auto& [site, peer] : peers_) {
+    peer.mailbox.beat(now());
+    observe(site, peer);
+    moved |= collect(peer);
+  }
+  visit([](Protocol& protocol, Seconds time) { protocol.tick(time); });
+  dispatch();
+  for (auto& [site, peer] : peers_) moved |= post(peer);
+  write_notes();
+  return moved;
+}
+
+void Gateway::observe(SiteId site, Correspondent& peer) {
+  const auto link = peer.mailbox.link();
+  const bool alive = link.up && link.peer_alive && link.peer_silence < silence_limit;
+  if (peer.up && !alive) {
+    const std::lock_guard lock(view_mutex_);
+    dropped_ += peer.waiting.size();
+    peer.waiting.clear();
+  }
+  peer.up = alive;
+  visit([&](Protocol& protocol, Seconds time) { protocol.observe(site, alive, link.peer_incarnation, time); });
+  const std::lock_guard lock(view_mutex_);
+  peer.link = link;
+  peer.refusal = peer.mailbox.refusal();
+}
+
+bool Gateway::collect(Correspondent& peer) {
+  bool moved = false;
+  for (const auto lane : {Lane::control, Lane::bulk}) {
+    while (const auto image = peer.mailbox.collect(lane)) {
+      moved = true;
+      try {
+        const auto letter = store::decode(*image);
+        visit([&](Protocol& protocol, Seconds time) { protocol.receive(letter, time); });
+      } catch (const store::LetterRefused& refused) {
+        log_.write("letter_refused", {{"reason", refused.reason()}, {"detail", std::string(refused.what())}});
+      }
+      peer.mailbox.release(lane);
+    }
+  }
+  return moved;
+}
+
+// Letters that the protocol wants sent wait for room in their outbox; of several statuses only the newest matters.
+void Gateway::dispatch() {
+  auto sends = visit([](Protocol& protocol, Seconds) { return protocol.take_sends(); });
+  for (auto& [to, letter] : sends) {
+    auto& waiting = peers_.at(to).waiting;
+    if (letter.kind == LetterKind::status)
+      std::erase_if(waiting, [](const auto& other) { return other.kind == LetterKind::status; });
+    waiting.push_back(std::move(letter));
+    if (waiting.size() <= most_waiting) continue;
+    waiting.pop_front();
+    const std::lock_guard lock(view_mutex_);
+    ++dropped_;
+  }
+}
+
+bool Gateway::post(Correspondent& peer) {
+  bool moved = false;
+  for (const auto lane : {Lane::control, Lane::bulk}) {
+    auto next = peer.waiting.begin();
+    while (true) {
+      next = std::find_if(next, peer.waiting.end(), [&](const auto& letter) { return lane_of(letter.kind) == lane; });
+      if (next == peer.waiting.end()) break;
+      const auto room = peer.mailbox.reserve(lane);
+      if (!room) break;
+      if (image_bytes(*next) <= room->size()) {
+        peer.mailbox.post(lane, store::encode(*next, *room));
+        moved = true;
+      } else {
+        log_.write("letter_dropped",
+                   {{"kind", std::string(store::name_of(next->kind))}, {"reason", std::string("too large")}});
+      }
+      next = peer.waiting.erase(next);
+    }
+  }
+  return moved;
+}
+
+void Gateway::write_notes() {
+  auto notes = visit([](Protocol& protocol, Seconds) { return protocol.take_notes(); });
+  for (auto& [event, fields] : notes) log_.write(event, std::move(fields));
+}
+
+Traffic Gateway::traffic() const {
+  const std::lock_guard lock(view_mutex_);
+  Traffic traffic{.letters_dropped = dropped_};
+  for (const auto& [site, peer] : peers_) {
+    traffic.bytes_sent += peer.link.wire_sent;
+    traffic.bytes_received += peer.link.wire_received;
+  }
+  return traffic;
+}
+
+std::map<SiteId, std::string> Gateway::refusals() const {
+  const std::lock_guard lock(view_mutex_);
+  std::map<SiteId, std::string> refusals;
+  for (const auto& [site, peer] : peers_)
+    if (!peer.refusal.empty()) refusals.emplace(site, peer.refusal);
+  return refusals;
+}
+
+}  // namespace Atoll::federation
