@@ -1,0 +1,43 @@
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "atoll/app/federation_file.hpp"
+#include "atoll/app/inner_loop.hpp"
+#include "atoll/federation/gateway.hpp"
+
+namespace Atoll::app {
+
+/// What happens between two inner steps on rank 0: offers that are due go out, commits that came are taken up.
+/// Local; the training thread of rank 0.
+class OuterLoop {
+ public:
+  OuterLoop(const FederationFile& federation, InnerLoop& inner, federation::Gateway& gateway)
+      : federation_(federation), inner_(inner), gateway_(gateway) {}
+
+  /// Tells the protocol of the inner step that was just made.
+  void stepped();
+  /// Fragments whose parameters changed. Waits only where the federation file says so (outer.wait_seconds).
+  [[nodiscard]] std::set<FragmentId> between_steps();
+  /// Takes up every commit that waits; gives the protocol's fragments of that very moment, for a checkpoint.
+  [[nodiscard]] std::vector<federation::FragmentState> settle(std::set<FragmentId>& changed);
+  /// For the next inner step, by the federation's progress as of between_steps().
+  [[nodiscard]] double learning_rate() const { return federation_.learning_rate.at(progress_tokens_); }
+  /// All anchors as one flat parameter vector.
+  [[nodiscard]] std::vector<float> anchors();
+
+ private:
+  void exchange(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
+  void adopt_all(federation::Protocol& protocol, std::set<FragmentId>& changed);
+  void wait_for_commits();
+
+  const FederationFile& federation_;
+  InnerLoop& inner_;
+  federation::Gateway& gateway_;
+  std::set<FragmentId> due_;  ///< for an offer, but the gateway was busy
+  std::uint64_t untold_steps_ = 0;
+  double progress_tokens_ = 0;
+};
+
+}  // namespace Atoll::app

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace Atoll::app {
+
+/// One site's folder of one run: log.jsonl, federation.ini, checkpoints/, DONE. Held by one island at a time (flock).
+class RunDirectory {
+ public:
+  enum class Opening { fresh, resume };
+
+  /// Makes the folder. @throws ConfigError  it holds a run and `opening` is fresh, or another island has it now
+  RunDirectory(std::filesystem::path folder, Opening opening);
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+  ~RunDirectory();
+
+  [[nodiscard]] std::filesystem::path log() const { return folder_ / "log.jsonl"; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+
+  /// Leaves a text in the folder: written aside and renamed. @throws SystemError
+  void leave(const std::string& name, const std::string& text) const;
+
+ private:
+  std::filesystem::path folder_;
+  int lock_ = -1;
+};
+
+}  // namespace Atoll::app

@@ -1,0 +1,115 @@
+#include "atoll/app/inner_loop.hpp"
+
+#include <algorithm>
+
+#include "atoll/core/error.hpp"
+#include "atoll/outer/mixing.hpp"
+
+namespace Atoll::app {
+namespace {
+
+outer::FragmentPlan plan_for(const FederationFile& federation, const model::Trainer& trainer) {
+  std::vector<outer::TensorRange> tensors;
+  for (const auto& p : trainer.layout())
+    tensors.push_back({static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count), p.layer});
+  return {tensors, federation.fragments, federation.fragmentation};
+}
+
+}  // namespace
+
+InnerLoop::InnerLoop(const FederationFile& federation, const data::TokenFile& tokens, SiteId site, RankOf rank,
+                     model::AverageInPlace average)
+    : federation_(federation),
+      tokens_(tokens),
+      rank_(rank),
+      average_(std::move(average)),
+      order_(tokens.count(data::Part::training), federation.model.context, site,
+             static_cast<std::uint32_t>(federation.sites.size()), federation.seed),
+      trainer_(federation.model, federation.adamw, federation.seed),
+      plan_(plan_for(federation, trainer_)),
+      tokens_per_step_(static_cast<std::uint64_t>(federation.batch * federation.model.context)) {
+  if (tokens.vocabulary() > federation.model.vocabulary)
+    throw ConfigError("the token file does not fit the model",
+                      "it has ids up to " + std::to_string(tokens.vocabulary() - 1) + ", model.vocabulary is " +
+                          std::to_string(federation.model.vocabulary),
+                      "set model.vocabulary = " + std::to_string(tokens.vocabulary()) + " on every site");
+  if (federation.batch % rank.ranks != 0)
+    throw ConfigError("inner.batch " + std::to_string(federation.batch) + " cannot be shared by " +
+                          std::to_string(rank.ranks) + " ranks",
+                      "every rank needs equally many sequences", "choose a multiple, or other ranks");
+}
+
+model::StepReport InnerLoop::step(double learning_rate) {
+  const auto share = static_cast<std::uint64_t>(federation_.batch / rank_.ranks);
+  const auto micro = std::min(share, static_cast<std::uint64_t>(federation_.micro_batch));
+  const auto first = cursor_ + static_cast<std::uint64_t>(rank_.rank) * share;
+  std::vector<model::Batch> batches;
+  for (std::uint64_t done = 0; done < share; done += micro) {
+    auto& batch = batches.emplace_back();
+    for (auto i = done; i < std::min(share, done + micro); ++i)
+      read(data::Part::training, order_.first_token(first + i), batch);
+  }
+  const auto report = trainer_.inner_step(batches, learning_rate, average_);
+  cursor_ += static_cast<std::uint64_t>(federation_.batch);
+  ++steps_;
+  return report;
+}
+
+void InnerLoop::read(data::Part part, std::uint64_t first, model::Batch& batch) const {
+  const auto columns = static_cast<std::size_t>(federation_.model.context + 1);
+  const auto begin = batch.tokens.size();
+  batch.tokens.resize(begin + columns);
+  tokens_.read(part, first, std::span(batch.tokens).subspan(begin));
+  ++batch.sequences;
+}
+
+store::Values InnerLoop::fragment(FragmentId fragment) {
+  return std::make_shared<const std::vector<float>>(plan_.gather(trainer_.parameters(), fragment));
+}
+
+void InnerLoop::adopt(const federation::Adoption& adoption) {
+  auto values = plan_.gather(trainer_.parameters(), adoption.fragment);
+  if (!adoption.base)
+    values = *adoption.anchor;
+  else if (federation_.mixing == outer::Mixing::rebase)
+    outer::rebase(values, *adoption.anchor, *adoption.base);
+  else
+    outer::blend(values, *adoption.anchor, federation_.alpha);
+  replace(adoption.fragment, values);
+}
+
+void InnerLoop::replace(FragmentId fragment, std::span<const float> values) {
+  plan_.scatter(values, fragment, trainer_.parameters());
+}
+
+void InnerLoop::resume(std::uint64_t steps, std::uint64_t cursor) {
+  steps_ = steps;
+  cursor_ = cursor;
+}
+
+std::vector<model::Batch> InnerLoop::validation(std::uint64_t batches) const {
+  const auto context = static_cast<std::uint64_t>(federation_.model.context);
+  const auto available = tokens_.count(data::Part::validation);
+  if (available <= context)
+    throw ConfigError(
+        "the validation part is too short",
+        "it has " + std::to_string(available) + " tokens, one sequence needs " + std::to_string(context + 1),
+        "make a token file of more text, or with a larger --validation-share");
+  std::vector<model::Batch> set;
+  std::uint64_t next = 0;
+  for (std::uint64_t b = 0; b < batches && next + context < available; ++b) {
+    auto& batch = set.emplace_back();
+    for (std::int64_t i = 0; i < federation_.micro_batch && next + context < available; ++i, next += context)
+      read(data::Part::validation, next, batch);
+  }
+  return set;
+}
+
+std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop) {
+  std::vector<federation::FragmentState> fragments;
+  for (std::uint32_t f = 0; f < loop.plan().count(); ++f)
+    fragments.push_back(federation::FragmentState::initial(loop.plan().gather(loop.trainer().parameters(), {f})));
+  return fragments;
+}
+
+}  // namespace Atoll::app

@@ -1,0 +1,149 @@
+#include <sched.h>
+
+#include <cstdlib>
+#include <format>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+#include "atoll/app/command.hpp"
+#include "atoll/app/island_gateway.hpp"
+#include "atoll/app/island_options.hpp"
+#include "atoll/app/resume.hpp"
+#include "atoll/device/session.hpp"
+#include "atoll/mpi/communicator.hpp"
+#include "atoll/mpi/environment.hpp"
+
+namespace Atoll::app {
+namespace {
+
+// Ranks that mpirun has bound know their own cores; unbound ones share those of the machine.
+int threads_for(int asked) {
+  if (asked > 0) return asked;
+  if (const char* set = std::getenv("OMP_NUM_THREADS"); set != nullptr && std::atoi(set) > 0) return std::atoi(set);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof own, &own);
+  const int cores = std::max(1, CPU_COUNT(&own));
+  if (cores < static_cast<int>(std::thread::hardware_concurrency())) return cores;
+  const char* local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return std::max(1, cores / std::max(1, local != nullptr ? std::atoi(local) : 1));
+}
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+// Rank 0 decides; the others learn what changed and what comes next. Collective.
+struct NextStep {
+  Order order = Order::step;
+  std::uint32_t changed = 0;
+  double learning_rate = 0;
+};
+
+void share(const mpi::Communicator& world, NextStep& next, const std::set<FragmentId>& changed, InnerLoop& inner) {
+  world.broadcast(bytes_of(next), 0);
+  auto fragment = changed.begin();
+  for (std::uint32_t i = 0; i < next.changed; ++i) {
+    FragmentId id = world.rank() == 0 ? *fragment++ : FragmentId{};
+    world.broadcast(bytes_of(id), 0);
+    auto values = inner.plan().gather(inner.trainer().parameters(), id);
+    world.broadcast(std::as_writable_bytes(std::span(values)), 0);
+    if (world.rank() != 0) inner.replace(id, values);
+  }
+}
+
+// The whole training of one island. Collective.
+Order train(const mpi::Communicator& world, InnerLoop& inner, IslandGateway* gateway) {
+  while (true) {
+    NextStep next;
+    std::set<FragmentId> changed;
+    if (gateway != nullptr) {
+      next.order = gateway->between_steps(changed);
+      next.changed = static_cast<std::uint32_t>(changed.size());
+      next.learning_rate = gateway->learning_rate();
+    }
+    share(world, next, changed, inner);
+    if (next.order != Order::step) return next.order;
+    const auto report = inner.step(next.learning_rate);
+    if (gateway != nullptr) gateway->stepped(report, next.learning_rate);
+  }
+}
+
+std::vector<federation::FragmentState> fragments_for(const IslandOptions& options, const FederationFile& federation,
+                                                     InnerLoop& inner, SiteId site, EventLog& log) {
+  if (!options.resume) return initial_fragments(inner);
+  const auto skipped = [&](const std::filesystem::path& file, const std::string& why) {
+    log.write("checkpoint_skipped", {{"file", file.string()}, {"reason", why}});
+    std::cerr << "atoll: passes over the checkpoint " << file.string() << " (" << why << ") an older one is used\n";
+  };
+  const auto found = store::load_newest(options.run / "checkpoints", skipped);
+  if (!found) return initial_fragments(inner);
+  return resume_from(found->checkpoint, inner, federation, site);
+}
+
+void print_plan(const FederationFile& federation, const data::TokenFile& tokens, InnerLoop& inner) {
+  std::cout << std::format("federation     {} ({} sites), configuration {}\n", federation.name, federation.sites.size(),
+                           federation.configuration.hex())
+            << std::format("model          {} parameters in {} fragments\n", inner.trainer().parameter_count(),
+                           inner.plan().count())
+            << std::format("tokens         {} for training, {} for validation, vocabulary {}\n",
+                           tokens.count(data::Part::training), tokens.count(data::Part::validation),
+                           tokens.vocabulary())
+            << std::format("inner step     {} tokens\n", inner.tokens_per_step())
+            << std::format("round          {} inner steps, {} for the federation's {} tokens\n",
+                           federation.schedule.inner_steps,
+                           federation.protocol.total_tokens / inner.tokens_per_step() /
+                               federation.schedule.inner_steps / federation.sites.size(),
+                           federation.protocol.total_tokens);
+}
+
+ExitStatus run(const IslandOptions& options, const FederationFile& federation, const data::TokenFile& tokens,
+               SiteId site) {
+  StopRequest stop;  // before MPI, whose threads must not take the signals
+  mpi::Environment mpi;
+  const auto world = mpi::Communicator::world();
+  const device::Session device;
+  model::limit_threads(options.threads);
+  const RankOf rank{world.rank(), world.size()};
+  InnerLoop inner(federation, tokens, site, rank, [&](std::span<float> values) {
+    if (rank.ranks > 1) world.mean(values);
+  });
+  if (options.dry_run) {
+    if (rank.rank == 0) print_plan(federation, tokens, inner);
+    return ExitStatus::success;
+  }
+  std::optional<RunDirectory> directory;
+  EventLog log;
+  if (rank.rank == 0) {
+    directory.emplace(options.run, options.resume ? RunDirectory::Opening::resume : RunDirectory::Opening::fresh);
+    log = EventLog(directory->log());
+  }
+  auto fragments = fragments_for(options, federation, inner, site, log);
+  std::optional<IslandGateway> gateway;
+  if (rank.rank == 0) {
+    gateway.emplace(federation, options, tokens, *directory, log, inner, std::move(fragments), stop, rank.ranks);
+    gateway->gather();
+  }
+  const auto order = train(world, inner, gateway ? &*gateway : nullptr);
+  if (gateway) order == Order::finish ? gateway->finish() : gateway->stop();
+  gateway.reset();
+  world.barrier();
+  return order == Order::finish ? ExitStatus::success : ExitStatus::requeue;
+}
+
+}  // namespace
+
+ExitStatus run_island(std::span<const std::string> arguments) {
+  auto options = parse_island_options(arguments);
+  if (!options) return ExitStatus::success;
+  const auto federation = read_federation(options->federation);
+  if (options->print_config) return std::cout << federation.resolved, ExitStatus::success;
+  const auto site = federation.site(options->site);
+  const data::TokenFile tokens(options->tokens);
+  options->threads = threads_for(options->threads);
+  return run(*options, federation, tokens, site);
+}
+
+}  // namespace Atoll::app

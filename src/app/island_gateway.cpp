@@ -1,0 +1,153 @@
+#include "atoll/app/island_gateway.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <format>
+#include <thread>
+
+#include "atoll/app/resume.hpp"
+#include "atoll/core/error.hpp"
+
+namespace Atoll::app {
+namespace {
+
+using federation::Gateway;
+using federation::Protocol;
+using namespace std::chrono_literals;
+
+Incarnation this_incarnation() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<Incarnation>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federation, const IslandOptions& options,
+                                                    const outer::FragmentPlan& plan, SiteId self,
+                                                    Incarnation incarnation) {
+  std::size_t largest = 0;
+  for (std::uint32_t f = 0; f < plan.count(); ++f) largest = std::max(largest, plan.size({f}));
+  const auto geometry = federation::geometry_for(largest, plan.count(), federation.sites.size());
+  const auto& own = federation.sites[self.value].mailboxes;
+  const auto root = !options.mailboxes.empty() ? options.mailboxes
+                    : own.empty()              ? federation::default_mailbox_root()
+                                               : std::filesystem::path(own);
+  std::map<SiteId, federation::Mailbox> mailboxes;
+  for (std::uint32_t peer = 0; peer < federation.sites.size(); ++peer) {
+    if (peer == self.value) continue;
+    const federation::MailboxAddress address{root, federation.name, options.site,
+                                             federation.sites[peer].name};
+    mailboxes.emplace(SiteId{peer}, federation::Mailbox(address, geometry, incarnation));
+  }
+  return mailboxes;
+}
+
+Protocol protocol_for(const FederationFile& federation, std::vector<federation::FragmentState> fragments, SiteId self,
+                      Incarnation incarnation) {
+  auto config = federation.protocol;
+  config.self = self;
+  config.incarnation = incarnation;
+  return {std::move(config), std::move(fragments)};
+}
+
+}  // namespace
+
+IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptions& options,
+                             const data::TokenFile& tokens, RunDirectory& directory, EventLog& log, InnerLoop& inner,
+                             std::vector<federation::FragmentState> fragments, StopRequest& stop, int ranks)
+    : federation_(federation),
+      options_(options),
+      directory_(directory),
+      log_(log),
+      inner_(inner),
+      stop_(stop),
+      site_(federation.site(options.site)),
+      ranks_(ranks),
+      resumed_at_(inner.steps()),
+      gateway_(make_gateway(std::move(fragments))),
+      outer_(federation, inner, gateway_),
+      report_(federation, options, tokens, inner, outer_, gateway_, log),
+      saved_at_(inner.steps()),
+      evaluated_at_(inner.steps()) {
+  directory_.leave("federation.ini.resolved", federation.resolved);
+}
+
+Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {
+  const auto incarnation = this_incarnation();
+  return Gateway(protocol_for(federation_, std::move(fragments), site_, incarnation),
+                 mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_);
+}
+
+void IslandGateway::gather() {
+  const auto all = federation_.sites.size();
+  const auto deadline = Gateway::now() + options_.gather;
+  const auto ready = [&](Protocol& protocol, Seconds) {
+    return protocol.has_history() || (protocol.sites_alive() == all && !protocol.joining());
+  };
+  if (!gateway_.visit(ready) && options_.gather > Seconds{0})
+    report_.say(std::format("waits up to {:.0f} s for the other sites", options_.gather.count()));
+  while (!gateway_.visit(ready) && Gateway::now() < deadline && !stop_.arrived()) {
+    for (const auto& [site, reason] : gateway_.refusals())
+      throw ConfigError("site '" + federation_.sites[site.value].name + "' cannot train with this site", reason,
+                        "give both sites the same federation file and program");
+    std::this_thread::sleep_for(5ms);
+  }
+  report_.started(resumed_at_, ranks_);
+}
+
+Order IslandGateway::between_steps(std::set<FragmentId>& changed) {
+  changed = outer_.between_steps();
+  warn_of_refusals();
+  if (stop_.arrived()) return Order::stop;
+  const auto due = [&](std::uint64_t every, std::uint64_t& last) {
+    if (every == 0 || inner_.steps() < last + every) return false;
+    last = inner_.steps();
+    return true;
+  };
+  if (due(options_.evaluate_every, evaluated_at_)) report_.evaluate();
+  if (due(options_.checkpoint_every, saved_at_)) save_checkpoint(changed);
+  return gateway_.visit([](Protocol& protocol, Seconds) { return protocol.finished(); }) ? Order::finish : Order::step;
+}
+
+void IslandGateway::stepped(const model::StepReport& step, double learning_rate) {
+  outer_.stepped();
+  report_.stepped(step, learning_rate);
+}
+
+void IslandGateway::warn_of_refusals() {
+  for (const auto& [site, reason] : gateway_.refusals()) {
+    if (!warned_.insert(site).second) continue;
+    log_.write("link_refused", {{"site", federation_.sites[site.value].name}, {"reason", reason}});
+    report_.say("goes on without site '" + federation_.sites[site.value].name + "' (" + reason + ")");
+  }
+}
+
+void IslandGateway::save_checkpoint(std::set<FragmentId>& changed) {
+  const auto began = Gateway::now();
+  const auto fragments = outer_.settle(changed);
+  const auto file = store::save(checkpoint_of(inner_, fragments, federation_, site_), directory_.checkpoints());
+  log_.write("checkpoint",
+             {{"step", inner_.steps()}, {"file", file.string()}, {"seconds", (Gateway::now() - began).count()}});
+}
+
+void IslandGateway::linger() {
+  const auto deadline = Gateway::now() + options_.linger;
+  const auto served = [](Protocol& protocol, Seconds) { return protocol.all_finished(); };
+  if (!gateway_.visit(served)) report_.say("finished; serves the sites that are not");
+  while (!gateway_.visit(served) && Gateway::now() < deadline && !stop_.arrived()) std::this_thread::sleep_for(5ms);
+}
+
+void IslandGateway::finish() {
+  linger();
+  std::set<FragmentId> changed;
+  save_checkpoint(changed);
+  report_.finished();
+  directory_.leave("DONE", "finished at inner step " + std::to_string(inner_.steps()) + '\n');
+}
+
+void IslandGateway::stop() {
+  report_.say("asked to stop: writes a checkpoint");
+  std::set<FragmentId> changed;
+  save_checkpoint(changed);
+  log_.write("stopped", {{"step", inner_.steps()}});
+}
+
+}  // namespace Atoll::app

@@ -1,0 +1,71 @@
+#include "atoll/app/island_options.hpp"
+
+#include "atoll/app/command.hpp"
+
+namespace Atoll::app {
+namespace {
+
+constexpr Manual manual{
+    .synopsis = "mpirun [-n RANKS] atoll island --federation FILE --site NAME --tokens FILE --run DIR [OPTION...]",
+    .description =
+        "    Trains at one site. All ranks of the mpirun are one island; rank 0 is its gateway and speaks with the\n"
+        "    other sites through the mailboxes that `atoll links` serves (start it beside the island, same "
+        "--federation,\n"
+        "    --site and --run). No site waits for a dead one: an island trains on alone, and takes part again when "
+        "its\n"
+        "    links are back.\n\n"
+        "    The run directory gets log.jsonl (every step and every event of the federation), federation.ini (the "
+        "resolved\n"
+        "    configuration), checkpoints/ (HDF5, the last two are kept) and, as the last act, DONE.\n\n"
+        "    SIGTERM or SIGUSR1 to the island: writes a checkpoint, takes leave, ends with status 85 (start me again).",
+    .examples =
+        "    mpirun -n 4 atoll island --federation f.ini --site alpha --tokens t.h5 --run runs/alpha --resume\n"
+        "        goes on from the newest whole checkpoint of runs/alpha, or starts when there is none\n"
+        "    atoll island --federation f.ini --site alpha --tokens t.h5 --run runs/alpha --dry-run\n"
+        "        checks everything and prints what would be trained\n"};
+
+}  // namespace
+
+std::optional<IslandOptions> parse_island_options(std::span<const std::string> arguments) {
+  IslandOptions o;
+  std::string federation, tokens, run, mailboxes;
+  double gather = o.gather.count(), linger = o.linger.count(), progress = o.progress_every.count();
+  po::options_description options("Options");
+  options.add_options()("federation", po::value(&federation)->required(), "the federation file")(
+      "site", po::value(&o.site)->required(), "which site of it this island is")(
+      "tokens", po::value(&tokens)->required(), "token file made by atoll tokenize")(
+      "run", po::value(&run)->required(), "run directory; made when missing")(
+      "resume", po::bool_switch(&o.resume), "go on with the run in the run directory if there is one")(
+      "threads", po::value(&o.threads)->default_value(o.threads), "threads per rank; 0: share the machine's cores")(
+      "checkpoint-every", po::value(&o.checkpoint_every)->default_value(o.checkpoint_every),
+      "inner steps; 0: only at the end")("evaluate-every",
+                                         po::value(&o.evaluate_every)->default_value(o.evaluate_every),
+                                         "inner steps; 0: only at the end")(
+      "evaluation-batches", po::value(&o.evaluation_batches)->default_value(o.evaluation_batches),
+      "validation batches each time")("gather", po::value(&gather)->default_value(gather),
+                                      "seconds that a new site waits for the others at the start")(
+      "linger", po::value(&linger)->default_value(linger), "seconds that a finished site serves those that are not")(
+      "progress-every", po::value(&progress)->default_value(progress), "seconds between progress lines")(
+      "live", po::bool_switch(&o.live), "write the progress line over itself, for a terminal")(
+      "prompt", po::value(&o.prompt)->default_value(o.prompt), "start of the paragraph that is sampled at the end")(
+      "mailboxes", po::value(&mailboxes),
+       "folder of the mailboxes, in shared memory (default: the federation file's, else /dev/shm/atoll-<user id>)")(
+      "dry-run", po::bool_switch(&o.dry_run), "check everything, print what would be done")(
+      "print-config", po::bool_switch(&o.print_config), "print the resolved federation file and end");
+  po::variables_map values;
+  if (!parse(arguments, manual, options, {}, values)) return std::nullopt;
+  o.federation = federation;
+  o.tokens = tokens;
+  o.run = run;
+  o.mailboxes = mailboxes;
+  o.gather = Seconds{gather};
+  o.linger = Seconds{linger};
+  o.progress_every = Seconds{progress};
+  if (o.threads < 0)
+    throw ConfigError("--threads is negative", "a rank has 1 thread at least", "use 0 to share the cores");
+  if (gather < 0 || linger < 0 || progress < 0)
+    throw ConfigError("--gather, --linger or --progress-every is negative", "they are seconds", "use 0 or more");
+  return o;
+}
+
+}  // namespace Atoll::app

@@ -1,0 +1,74 @@
+#include "atoll/app/outer_loop.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace Atoll::app {
+
+using federation::Protocol;
+
+void OuterLoop::stepped() {
+  ++untold_steps_;
+}
+
+std::set<FragmentId> OuterLoop::between_steps() {
+  for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
+    if (federation_.schedule.offers({f}, inner_.steps())) due_.insert({f});
+  std::set<FragmentId> changed;
+  const auto visitor = [&](Protocol& protocol, Seconds now) { exchange(protocol, now, changed); };
+  if (federation_.wait <= Seconds{0}) {
+    // A busy gateway must not hold up the inner steps: what is due then goes with the next step.
+    gateway_.try_visit(visitor);
+    return changed;
+  }
+  gateway_.visit(visitor);
+  wait_for_commits();
+  gateway_.visit(visitor);
+  return changed;
+}
+
+void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
+  adopt_all(protocol, changed);  // first: an offer is relative to the newest anchor
+  for (const auto f : std::exchange(due_, {}))
+    if (protocol.may_offer(f)) protocol.offer(f, inner_.fragment(f), now);
+  adopt_all(protocol, changed);  // a steward that needs nobody else commits at once
+  progress_tokens_ = protocol.progress_tokens();
+}
+
+void OuterLoop::adopt_all(Protocol& protocol, std::set<FragmentId>& changed) {
+  for (; untold_steps_ > 0; --untold_steps_) protocol.stepped(inner_.tokens_per_step());
+  for (const auto& adoption : protocol.take_adoptions()) {
+    inner_.adopt(adoption);
+    changed.insert(adoption.fragment);
+  }
+}
+
+std::vector<federation::FragmentState> OuterLoop::settle(std::set<FragmentId>& changed) {
+  return gateway_.visit([&](Protocol& protocol, Seconds) {
+    adopt_all(protocol, changed);
+    return protocol.fragments();
+  });
+}
+
+void OuterLoop::wait_for_commits() {
+  const auto deadline = federation::Gateway::now() + federation_.wait;
+  const auto open = [&](Protocol& protocol, Seconds) {
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
+      if (federation_.schedule.ends_round({f}, inner_.steps()) && protocol.fragments()[f].outstanding) return true;
+    return false;
+  };
+  while (gateway_.visit(open) && federation::Gateway::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+std::vector<float> OuterLoop::anchors() {
+  std::vector<float> flat(inner_.trainer().parameter_count());
+  gateway_.visit([&](Protocol& protocol, Seconds) {
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
+      inner_.plan().scatter(*protocol.fragments()[f].anchor, {f}, flat);
+  });
+  return flat;
+}
+
+}  // namespace Atoll::app

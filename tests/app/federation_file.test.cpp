@@ -1,0 +1,86 @@
+#include "atoll/app/federation_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "atoll/core/error.hpp"
+
+namespace Atoll::app {
+namespace {
+
+const std::string good =
+    "[federation]\nname = test\nsites = alpha beta\ntokens = 1000\n[model]\nwidth = 32\nheads = 4\n[site.beta]\nhost = "
+    "far\n";
+
+class FederationFileTest : public ::testing::Test {
+ protected:
+  const std::filesystem::path file_ = ::testing::TempDir() + "federation_file_test.ini";
+  void TearDown() override { std::filesystem::remove(file_); }
+
+  FederationFile read(const std::string& text) {
+    std::ofstream(file_) << text;
+    return read_federation(file_);
+  }
+  std::string refusal_of(const std::string& text) {
+    try {
+      (void)read(text);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  static std::string changed(const std::string& from, const std::string& to) {
+    auto text = good;
+    return text.replace(text.find(from), from.size(), to);
+  }
+};
+
+TEST_F(FederationFileTest, SettingsAndSitesAreRead) {
+  const auto f = read(good);
+  EXPECT_EQ(f.name, "test");
+  ASSERT_EQ(f.sites.size(), 2);
+  EXPECT_EQ(f.sites[1].host, "far");
+  EXPECT_EQ(f.site("beta"), SiteId{1});
+  EXPECT_EQ(f.model.width, 32);
+  EXPECT_EQ(f.protocol.total_tokens, 1000);
+}
+
+TEST_F(FederationFileTest, TheConfigurationCoversWhatSitesMustAgreeOnAndNotHowTheyAreReached) {
+  const auto digest = read(good).configuration;
+  EXPECT_EQ(read(changed("host = far", "host = near")).configuration, digest);
+  EXPECT_EQ(read(good + "[inner]\nbatch = 16\n").configuration, digest);  // a default, written out
+  EXPECT_NE(read(good + "[inner]\nbatch = 8\n").configuration, digest);
+  EXPECT_NE(read(good + "[outer]\nlearning_rate = 0.71\n").configuration, digest);
+  EXPECT_NE(read(changed("alpha beta", "beta alpha")).configuration, digest);
+}
+
+TEST_F(FederationFileTest, WrongFilesAreRefusedWithWhyAndWhatToDo) {
+  EXPECT_THROW((void)read_federation("/no/such/file.ini"), ConfigError);
+  EXPECT_NE(refusal_of(changed("width", "girth")).find("unknown key 'model.girth'"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("name = test\n", "")).find("federation.name"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("width = 32", "width = wide")).find("wide"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("width = 32", "width = 30")).find("no multiple of model.heads"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("site.beta", "site.gamma")).find("for no site"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("alpha beta", "alpha alpha")).find("named twice"), std::string::npos);
+  EXPECT_NE(refusal_of(changed("tokens = 1000", "tokens = 0")).find("federation.tokens is 0"), std::string::npos);
+  EXPECT_NE(refusal_of(good + "[outer]\nalpha = 0.5\n").find("outer.mixing is rebase"), std::string::npos);
+  EXPECT_NE(refusal_of(good + "[outer]\nmixing = stir\n").find("use one of blend, rebase"), std::string::npos);
+  EXPECT_NE(refusal_of(good + "[outer]\ninner_steps = 5\noverlap = 5\n").find("outer.overlap"), std::string::npos);
+}
+
+TEST_F(FederationFileTest, ASiteThatTheFileLacksIsNamedTogetherWithThoseItHas) {
+  try {
+    (void)read(good).site("gamma");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "no site 'gamma' in this federation (the file names alpha, beta) correct --site, or add "
+                 "the site to federation.sites on every site");
+  }
+}
+
+}  // namespace
+}  // namespace Atoll::app

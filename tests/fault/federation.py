@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Whole federations on hosts that are really apart: equal bits, and training that goes on whatever dies."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from islands import KEEP, THREADS, TOKENS_PER_STEP, Lab, Site, write_federation, write_tokens  # noqa: E402
+
+SITES = ["alpha", "beta"]
+BIGGER = {"layers": 3, "heads": 2, "width": 128}
+
+
+def tokens_for(rounds, inner_steps=10, sites=2):
+    return rounds * inner_steps * sites * TOKENS_PER_STEP
+
+
+def commits_of_both(site, since=0):
+    return [event for event in site.events("commit") if event["offers"] == SITES and event["time"] > since]
+
+
+def events_since(site, time_, *names):
+    return [event for event in site.events(*names) if event["time"] > time_]
+
+
+class Federation(unittest.TestCase):
+    def setUp(self):
+        self.lab = self.enterContext(Lab(SITES, keep=KEEP))
+        self.tokens = write_tokens(self.lab.folder)
+
+    def federation(self, changes):
+        return write_federation(Path(self.lab.folder, "federation.ini"), SITES, changes)
+
+    def sites(self, changes, **options):
+        file = self.federation(changes)
+        return [Site(self.lab, name, file, self.tokens, **options) for name in SITES]
+
+    def assert_equal_anchors(self, alpha, beta, least):
+        """Both sites' logs name the same digest for every version that both know; at least `least` of them."""
+        ours, theirs = alpha.anchors(), beta.anchors()
+        common = ours.keys() & theirs.keys()
+        self.assertGreaterEqual(len(common), least)
+        self.assertEqual({key: ours[key] for key in common}, {key: theirs[key] for key in common})
+
+    def test_two_islands_of_two_ranks_hold_equal_anchors_over_twenty_rounds(self):
+        alpha, beta = self.sites({"federation": {"tokens": tokens_for(20)}}, ranks=2)
+        for site in (alpha, beta):
+            site.start()
+        for site in (alpha, beta):
+            site.finish(120)
+        self.assert_equal_anchors(alpha, beta, least=2 * 20)
+        self.assertEqual(alpha.digests(), beta.digests())
+        self.assertGreaterEqual(len(commits_of_both(alpha)), 2 * 15)
+
+    def test_two_sites_equal_the_same_work_in_one_process_to_the_bit(self):
+        changes = {"federation": {"tokens": tokens_for(8), "quorum": 2}, "outer": {"wait_seconds": 60}}
+        alpha, beta = self.sites(changes)
+        for site in (alpha, beta):
+            site.start()
+        for site in (alpha, beta):
+            site.finish(120)
+        command = [os.environ["TRAIN_IN_MEMORY"], self.federation(changes), self.tokens]
+        environment = {**os.environ, **THREADS}
+        text = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        lines = [json.loads(line) for line in text.splitlines()]
+        expected = {(line["fragment"], line["version"]): line["anchor"] for line in lines}
+        self.assertEqual(len(expected), 2 * 8)
+        self.assertEqual(alpha.anchors(), expected)
+        self.assertEqual(beta.anchors(), expected)
+
+    def test_a_connector_killed_in_the_middle_of_a_letter_stops_nobody(self):
+        grace = 3
+        alpha, beta = self.sites({"federation": {"tokens": 10**9, "grace_seconds": grace}, "model": BIGGER})
+        for site in (alpha, beta):
+            site.start()
+        for site in (alpha, beta):
+            site.wait_for(commits_of_both, 60, "a commit of both")
+        self.lab.slow("beta", "40mbit")  # an offer takes a good part of a second now: the kill meets one under way
+        alpha.wait_for_event("commit", count=len(alpha.events("commit")) + 2)
+        killed_at = time.time()
+        self.assertEqual(self.lab.kill_some("beta", " connector "), 1)
+        for site in (alpha, beta):
+            site.wait_for(lambda s: events_since(s, killed_at, "site_up"), 30, "the link is back")
+        back = max(site.events("site_up")[-1]["time"] for site in (alpha, beta))
+        self.assertLess(back - killed_at, 5)
+        alpha.wait_for(lambda s: commits_of_both(s, back), 60, "a commit of both after the kill")
+        # No inner step waited for the link, and no round for longer than the grace window (and what a letter takes).
+        for site in (alpha, beta):
+            gaps = sorted(site.step_gaps())
+            self.assertLess(gaps[-1], max(1.0, 10 * gaps[len(gaps) // 2]))
+        waits = [event["seconds"] for event in alpha.events("commit") if event["time"] > killed_at]
+        self.assertLess(max(waits), grace + 1)
+        self.assert_equal_anchors(alpha, beta, least=4)
+
+    def test_a_killed_site_comes_back_by_the_same_command_and_takes_what_it_missed(self):
+        options = ["--checkpoint-every", 50]
+        alpha, beta = self.sites({"federation": {"tokens": tokens_for(150), "grace_seconds": 1}}, options=options)
+        for site in (alpha, beta):
+            site.start()
+        beta.wait_for_event("checkpoint")
+        beta.wait_for(lambda s: len(s.events("commit")) >= 10, 60, "ten commits")
+        beta.kill()
+        killed_at = time.time()
+        alone = alpha.wait_for(lambda s: events_since(s, killed_at, "commit")[11:], 60, "commits alone")
+        self.assertEqual(alone[-1]["offers"], ["alpha"])
+        beta.start()
+        caught_up = beta.wait_for(lambda s: events_since(s, killed_at, "joined", "snapshot_taken"), 60, "catches up")[-1]
+        self.assertGreater(caught_up["bytes"], 0)
+        if caught_up["event"] == "joined":
+            self.assertGreater(caught_up["seconds"], 0)
+        for site in (alpha, beta):
+            site.finish(180)
+        self.assertGreater(beta.events("start")[-1]["step"], 0, "beta resumed from a checkpoint")
+        self.assert_equal_anchors(alpha, beta, least=10)
+        self.assertEqual(alpha.digests(), beta.digests())
+        self.assertTrue(commits_of_both(alpha, caught_up["time"]), "both train together again")
+
+    def test_a_site_that_starts_thirty_seconds_late_joins_by_itself(self):
+        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2])
+        alpha.start()
+        time.sleep(30)
+        self.assertTrue(alpha.events("commit"))
+        beta.start()
+        joined = beta.wait_for_event("joined")[0]
+        self.assertEqual(joined["donor"], "alpha")
+        for site in (alpha, beta):
+            site.wait_for(commits_of_both, 60, "a commit of both")
+        self.assert_equal_anchors(alpha, beta, least=1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
