@@ -33,9 +33,8 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
   std::map<SiteId, federation::Mailbox> mailboxes;
   for (std::uint32_t peer = 0; peer < federation.sites.size(); ++peer) {
     if (peer == self.value) continue;
-    const federation::MailboxAddress address{root, federation.name, options.site,
-                                             federation.sites[peer].name};
-    mailboxes.emplace(SiteId{peer}, federation::Mailbox(address, geometry, incarnation));
+    const federation::MailboxAddress address{root, federation.name, options.site, federation.sites[peer].name};
+    mailboxes.emplace(SiteId{peer}, federation::Mailbox(address, geometry, incarnation, federation.configuration));
   }
   return mailboxes;
 }
@@ -77,10 +76,12 @@ Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragm
 }
 
 void IslandGateway::gather() {
-  const auto all = federation_.sites.size();
   const auto deadline = Gateway::now() + options_.gather;
   const auto ready = [&](Protocol& protocol, Seconds) {
-    return protocol.has_history() || (protocol.sites_alive() == all && !protocol.joining());
+    // A new federation begins together; a site that comes back needs but one that tells it what it missed.
+    const auto needed =
+        protocol.has_history() ? std::min<std::size_t>(2, federation_.sites.size()) : federation_.sites.size();
+    return protocol.sites_alive() >= needed && protocol.settled();
   };
   if (!gateway_.visit(ready) && options_.gather > Seconds{0})
     report_.say(std::format("waits up to {:.0f} s for the other sites", options_.gather.count()));
@@ -90,6 +91,7 @@ void IslandGateway::gather() {
                         "give both sites the same federation file and program");
     std::this_thread::sleep_for(5ms);
   }
+  gateway_.visit([](Protocol& protocol, Seconds now) { protocol.begin(now); });
   report_.started(resumed_at_, ranks_);
 }
 

@@ -43,13 +43,13 @@ std::optional<IslandOptions> parse_island_options(std::span<const std::string> a
                                          "inner steps; 0: only at the end")(
       "evaluation-batches", po::value(&o.evaluation_batches)->default_value(o.evaluation_batches),
       "validation batches each time")("gather", po::value(&gather)->default_value(gather),
-                                      "seconds that a new site waits for the others at the start")(
+                                      "seconds that a site waits for the others before its first step")(
       "linger", po::value(&linger)->default_value(linger), "seconds that a finished site serves those that are not")(
       "progress-every", po::value(&progress)->default_value(progress), "seconds between progress lines")(
       "live", po::bool_switch(&o.live), "write the progress line over itself, for a terminal")(
       "prompt", po::value(&o.prompt)->default_value(o.prompt), "start of the paragraph that is sampled at the end")(
       "mailboxes", po::value(&mailboxes),
-       "folder of the mailboxes, in shared memory (default: the federation file's, else /dev/shm/atoll-<user id>)")(
+      "folder of the mailboxes, in shared memory (default: the federation file's, else /dev/shm/atoll-<user id>)")(
       "dry-run", po::bool_switch(&o.dry_run), "check everything, print what would be done")(
       "print-config", po::bool_switch(&o.print_config), "print the resolved federation file and end");
   po::variables_map values;

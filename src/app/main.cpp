@@ -33,8 +33,8 @@ void print_help() {
                "    70  defect of Atoll      74  disk or network      85  checkpointed, start me again\n";
 }
 
-// UCX, which MPI libraries bring along, catches the first ones when it is loaded and would stop in a debugger instead of
-// ending. A file that grows too large is to be an error of write(2), like a full disk.
+// UCX, which MPI libraries bring along, catches the first ones when it is loaded and would stop in a debugger instead
+// of ending. A file that grows too large is to be an error of write(2), like a full disk.
 void restore_signals() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int signal : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) std::signal(signal, SIG_DFL);
@@ -51,7 +51,9 @@ ExitStatus run(std::span<const std::string> arguments) {
 
 }  // namespace
 
-std::span<const Command> commands() { return all_commands; }
+std::span<const Command> commands() {
+  return all_commands;
+}
 
 }  // namespace Atoll::app
 

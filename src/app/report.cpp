@@ -144,8 +144,8 @@ void Report::finished() {
     }
   });
   const auto prompt = tokens_.encode(options_.prompt);
-  const auto text =
-      data::readable(options_.prompt + tokens_.decode(inner_.trainer().sample(prompt, 300, 0.8, federation_.seed, anchors)));
+  const auto text = data::readable(
+      options_.prompt + tokens_.decode(inner_.trainer().sample(prompt, 300, 0.8, federation_.seed, anchors)));
   log_.write("evaluation", {{"step", inner_.steps()}, {"anchor_loss", loss}, {"unigram_loss", tokens_.unigram_loss()}});
   log_.write("end", {{"step", inner_.steps()},
                      {"digests", digests},

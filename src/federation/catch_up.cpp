@@ -10,9 +10,13 @@ using store::Letter;
 using store::LetterKind;
 
 void Protocol::receive_status(const Letter& in, Seconds now) {
-  peers_[in.site.value].status = in;
+  auto& peer = peers_[in.site.value];
+  peer.status = in;
+  // What a site is ahead of us when we first hear of it was committed before we met: no commit of it is on its way.
+  const auto haste = peer.heard ? Haste::none : Haste::at_once;
+  peer.heard = true;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version);
-  compare(in.site, now);
+  compare(in.site, now, haste);
 }
 
 Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus& theirs) const {
@@ -23,7 +27,7 @@ Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus&
   return theirs.version == s.version ? Relation::same : Relation::behind_us;
 }
 
-void Protocol::compare(SiteId site, Seconds now) {
+void Protocol::compare(SiteId site, Seconds now, Haste haste) {
   if (joining()) return;
   auto& peer = peers_[site.value];
   const auto& theirs = peer.status->fragments;
@@ -49,8 +53,19 @@ void Protocol::compare(SiteId site, Seconds now) {
   if (!has_history()) return join(site, now, "no history");
   if (gap >= config_.far_behind && heavier) return join(site, now, "far behind");
   if (!peer.ahead_since) peer.ahead_since = now;
-  if (now - *peer.ahead_since < config_.catch_up_after) return;
+  if (haste == Haste::none && now - *peer.ahead_since < config_.catch_up_after) return;
   for (const auto f : ahead) ask_snapshot(site, f, now);
+}
+
+bool Protocol::settled() const {
+  if (joining()) return false;
+  return std::ranges::all_of(live_peers(), [&](SiteId site) {
+    const auto& peer = peers_[site.value];
+    if (!peer.status) return false;
+    for (std::uint32_t f = 0; f < fragments_.size(); ++f)
+      if (peer.status->fragments[f].version > fragments_[f].version) return false;
+    return true;
+  });
 }
 
 void Protocol::ask_snapshot(SiteId donor, FragmentId f, Seconds now) {

@@ -10,8 +10,9 @@ using store::LetterKind;
 
 constexpr auto idle_pause = 2ms;
 constexpr auto farewell = 2s;
-// A peer whose island shows no life for so long is gone until it shows life again.
-constexpr Seconds silence_limit{2.0};
+// A peer whose island shows no life for so long is gone until it shows life again. Longer than a pair world takes to
+// be formed anew: the death of a connector must not look like the death of a site.
+constexpr Seconds silence_limit{4.0};
 // Letters that wait for room in an outbox; beyond that the oldest is dropped, and a snapshot will make up for it.
 constexpr std::size_t most_waiting = 256;
 
@@ -23,6 +24,17 @@ Lane lane_of(LetterKind kind) {
 std::size_t image_bytes(const store::Letter& letter) {
   const auto size = [](const store::Values& values) { return values ? values->size() : 0; };
   return store::image_bound(size(letter.values) + size(letter.momentum), letter.offers.size(), letter.fragments.size());
+}
+
+bool is_status(const store::Letter& letter) { return letter.kind == LetterKind::status; }
+
+// A slow link must not fall behind for ever: of three commits of one fragment that still wait, the first two go. The
+// peer then sees a gap and asks for a snapshot, which is as large as two commits and the newest there is.
+void drop_overtaken_commits(std::deque<store::Letter>& waiting, FragmentId fragment) {
+  const auto same = [&](const store::Letter& other) {
+    return other.kind == LetterKind::commit && other.fragment == fragment;
+  };
+  if (std::ranges::count_if(waiting, same) >= 2) std::erase_if(waiting, same);
 }
 
 }  // namespace
@@ -37,7 +49,8 @@ Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::
 
 Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log)
     : protocol_(std::move(protocol)), log_(log) {
-  for (auto& [site, mailbox] : mailboxes) peers_.emplace(site, Correspondent{std::move(mailbox), {}, false, {}, {}});
+  for (auto& [site, mailbox] : mailboxes)
+    peers_.emplace(site, Correspondent{protocol_.config().sites[site.value], std::move(mailbox), {}, false, {}, {}});
   thread_ = std::thread([this] { run(); });
 }
 
@@ -59,7 +72,7 @@ void Gateway::run() {
     if (stopping_ && !stop_at) stop_at = std::chrono::steady_clock::now() + farewell;
     const auto sent = [](const auto& entry) {
       const auto& [site, peer] = entry;
-      return !peer.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0);
+      return !peer.link.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0);
     };
     if (stop_at && (std::ranges::all_of(peers_, sent) || std::chrono::steady_clock::now() > *stop_at)) break;
     if (!moved) std::this_thread::sleep_for(idle_pause);
@@ -84,13 +97,19 @@ bool Gateway::round_trip() {
 
 void Gateway::observe(SiteId site, Correspondent& peer) {
   const auto link = peer.mailbox.link();
-  const bool alive = link.up && link.peer_alive && link.peer_silence < silence_limit;
-  if (peer.up && !alive) {
+  const bool alive = link.peer_incarnation != 0 && link.peer_silence < silence_limit;
+  if (link.up != peer.link.up)
+    log_.write(link.up ? "link_up" : "link_down", {{"site", peer.name},
+                                                   {"session", link.sessions},
+                                                   {"bytes_sent", link.wire_sent},
+                                                   {"bytes_received", link.wire_received},
+                                                   {"round_trip_seconds", link.round_trip.count()}});
+  if (peer.alive && !alive) {
     const std::lock_guard lock(view_mutex_);
     dropped_ += peer.waiting.size();
     peer.waiting.clear();
   }
-  peer.up = alive;
+  peer.alive = alive;
   visit([&](Protocol& protocol, Seconds time) { protocol.observe(site, alive, link.peer_incarnation, time); });
   const std::lock_guard lock(view_mutex_);
   peer.link = link;
@@ -114,18 +133,18 @@ bool Gateway::collect(Correspondent& peer) {
   return moved;
 }
 
-// Letters that the protocol wants sent wait for room in their outbox; of several statuses only the newest matters.
+// Letters that the protocol wants sent wait for room in their outbox.
 void Gateway::dispatch() {
   auto sends = visit([](Protocol& protocol, Seconds) { return protocol.take_sends(); });
   for (auto& [to, letter] : sends) {
     auto& waiting = peers_.at(to).waiting;
-    if (letter.kind == LetterKind::status)
-      std::erase_if(waiting, [](const auto& other) { return other.kind == LetterKind::status; });
+    const auto before = waiting.size();
+    if (letter.kind == LetterKind::status) std::erase_if(waiting, is_status);
+    if (letter.kind == LetterKind::commit) drop_overtaken_commits(waiting, letter.fragment);
     waiting.push_back(std::move(letter));
-    if (waiting.size() <= most_waiting) continue;
-    waiting.pop_front();
+    if (waiting.size() > most_waiting) waiting.pop_front();
     const std::lock_guard lock(view_mutex_);
-    ++dropped_;
+    dropped_ += before + 1 - waiting.size();
   }
 }
 

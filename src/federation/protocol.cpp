@@ -74,6 +74,11 @@ double Protocol::progress_tokens() const {
 
 // ---- the own island
 
+void Protocol::begin(Seconds now) {
+  begun_ = true;
+  tick(now);
+}
+
 void Protocol::stepped(std::uint64_t tokens) {
   ++inner_steps_;
   for (auto& s : fragments_) {

@@ -8,11 +8,12 @@ namespace Atoll::federation {
 using store::Letter;
 using store::LetterKind;
 
-// A live site that is worth waiting for: it trains on the version that is to be merged, as far as we know.
+// A live site that is worth waiting for. One that is a few commits behind has a slow link: without waiting it would fall
+// behind for ever. One that is far behind is taking over the model, which may be long.
 bool Protocol::expected(SiteId site, FragmentId f) const {
   const auto& peer = peers_[site.value];
   if (peer.status && peer.status->finished) return false;
-  return peer.at.empty() || peer.at[f.value] + 1 >= state(f).version;
+  return peer.at.empty() || peer.at[f.value] + config_.far_behind > state(f).version;
 }
 
 std::vector<const Letter*> Protocol::usable_offers(FragmentId f) const {
@@ -24,7 +25,7 @@ std::vector<const Letter*> Protocol::usable_offers(FragmentId f) const {
 }
 
 void Protocol::merge_if_ready(FragmentId f, Seconds now) {
-  if (joining() || closed(f) || steward() != config_.self) return;
+  if (!begun_ || joining() || closed(f) || steward() != config_.self) return;
   auto& round = rounds_[f.value];
   const auto offers = usable_offers(f);
   if (offers.empty() || offers.size() < config_.quorum) return round.quorum_at.reset();

@@ -15,6 +15,8 @@ namespace Atoll::federation {
 namespace {
 
 constexpr Seconds least_pause{0.2}, longest_pause{2.0};
+/// A start that takes longer than this and than five times the last one is given up, from then on twice as late.
+constexpr Seconds least_patience{4.0};
 /// A pair world whose connector here has ended has this long to end by itself.
 constexpr Seconds linger{0.7};
 /// A refused peer must be started anew with other input: no hurry.
@@ -66,6 +68,7 @@ class Supervisor::Line {
   void end_dial();
   void schedule(Seconds now);
   [[nodiscard]] bool peer_can_answer() const;
+  [[nodiscard]] Seconds start_patience() const;
 
   const SupervisorOptions& options_;
   std::size_t peer_;
@@ -85,7 +88,7 @@ class Supervisor::Line {
   std::optional<Child> dial_;
   std::uint64_t connector_before_dial_ = 0;
   bool stood_ = false;              ///< the present dial led to a session
-  Seconds dialed_{}, next_dial_{};
+  Seconds dialed_{}, next_dial_{}, start_took_{};
   std::optional<Seconds> connector_gone_;
   unsigned failures_ = 0, dials_ = 0;
   std::string refusal_;
@@ -144,6 +147,7 @@ void Supervisor::Line::note_change(Seconds now) {
   if (up && !up_) {
     log_.write("link_up", {{"peer", peer().name}, {"session", sessions}, {"down_seconds", (now - changed_).count()}});
     std::printf("link to %s is up\n", peer().name.c_str());
+    if (dial_ && !stood_) start_took_ = now - dialed_;
     up_ = stood_ = true;
     failures_ = 0;
     changed_ = now;
@@ -162,11 +166,18 @@ std::string Supervisor::Line::reason() const {
   return state() == ConnectorState::ended ? memory_->connector().note.read() : "the connector died";
 }
 
+/// A daemon that is lost during the start leaves mpirun waiting for good. The side that does not dial only bounds the
+/// time: when the other dials again, the new connector ends the old one.
+Seconds Supervisor::Line::start_patience() const {
+  if (!dial_ || start_took_.count() == 0) return options_.start_deadline;
+  return std::min(options_.start_deadline, std::max(least_patience, 5 * start_took_) * (1U << std::min(failures_, 8U)));
+}
+
 /// A stopped or hung connector is killed: its peer then learns of it at once, and its place is free.
 void Supervisor::Line::kill_when_stalled(Seconds now) {
   if (!memory_ || !runs(state())) return;
   const bool up = state() == ConnectorState::up;
-  const Seconds patience = up ? options_.peer_deadline : options_.start_deadline + Seconds(2);
+  const Seconds patience = up ? options_.peer_deadline : start_patience();
   if (now - beat_moved_ < patience || !alive(connector())) return;
   log_.write("connector_killed", {{"peer", peer().name}, {"silent_seconds", (now - beat_moved_).count()}});
   kill_process(connector());
@@ -176,7 +187,7 @@ void Supervisor::Line::kill_when_stalled(Seconds now) {
 void Supervisor::Line::watch_dial(Seconds now) {
   if (!dial_) return;
   const bool came = connector() != connector_before_dial_;
-  const bool gone = came ? !alive(connector()) : now - dialed_ > options_.start_deadline;
+  const bool gone = came ? !alive(connector()) : now - dialed_ > start_patience();
   if (!gone) connector_gone_.reset();
   else if (!connector_gone_) connector_gone_ = now;
   const auto status = dial_->ended();

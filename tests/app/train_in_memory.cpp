@@ -88,5 +88,6 @@ int main(int argc, char** argv) {
     for (std::uint32_t b = 0; b < sites.size(); ++b)
       if (a != b) sites[a]->protocol.observe({b}, true, 1, Seconds{0});
   carry_letters(sites);
+  for (auto& site : sites) site->protocol.begin(Seconds{0});
   train(federation, sites);
 }

@@ -48,7 +48,7 @@ class Federation(unittest.TestCase):
         self.assertEqual({key: ours[key] for key in common}, {key: theirs[key] for key in common})
 
     def test_two_islands_of_two_ranks_hold_equal_anchors_over_twenty_rounds(self):
-        alpha, beta = self.sites({"federation": {"tokens": tokens_for(20)}}, ranks=2)
+        alpha, beta = self.sites({"federation": {"tokens": tokens_for(60)}}, ranks=2)
         for site in (alpha, beta):
             site.start()
         for site in (alpha, beta):
@@ -69,7 +69,7 @@ class Federation(unittest.TestCase):
         text = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
         lines = [json.loads(line) for line in text.splitlines()]
         expected = {(line["fragment"], line["version"]): line["anchor"] for line in lines}
-        self.assertEqual(len(expected), 2 * 8)
+        self.assertGreaterEqual(len(expected), 2 * 8)
         self.assertEqual(alpha.anchors(), expected)
         self.assertEqual(beta.anchors(), expected)
 
@@ -85,10 +85,11 @@ class Federation(unittest.TestCase):
         killed_at = time.time()
         self.assertEqual(self.lab.kill_some("beta", " connector "), 1)
         for site in (alpha, beta):
-            site.wait_for(lambda s: events_since(s, killed_at, "site_up"), 30, "the link is back")
-        back = max(site.events("site_up")[-1]["time"] for site in (alpha, beta))
+            site.wait_for(lambda s: events_since(s, killed_at, "link_up"), 30, "the link is back")
+        back = max(site.events("link_up")[-1]["time"] for site in (alpha, beta))
         self.assertLess(back - killed_at, 5)
-        alpha.wait_for(lambda s: commits_of_both(s, back), 60, "a commit of both after the kill")
+        for site in (alpha, beta):
+            site.wait_for(lambda s: commits_of_both(s, back)[3:], 60, "commits of both after the kill")
         # No inner step waited for the link, and no round for longer than the grace window (and what a letter takes).
         for site in (alpha, beta):
             gaps = sorted(site.step_gaps())

@@ -224,6 +224,30 @@ TEST(Protocol, AnOfferThatWasMadeAfterTheCheckpointIsNotMergedTwice) {
   EXPECT_EQ(sites.state(1).tokens_since, 0);
 }
 
+TEST(Protocol, AStewardThatComesBackMergesNothingBeforeItHasHeardTheOthers) {
+  SitesInMemory sites(2);
+  sites.start(0);
+  sites.start(1);
+  sites.deliver();
+  sites.step(0, 1.0F);
+  sites.offer(0);  // waits for site 1
+  const auto saved = sites.protocol(0).fragments();
+  ASSERT_TRUE(saved[0].outstanding);
+  sites.kill(0);
+  for (int round = 0; round < 2; ++round) {
+    sites.step(1, 1.0F);
+    sites.offer(1);
+  }
+  sites.begin_by_hand();
+  sites.connect(0, 1, false);
+  sites.start(0, saved);
+  sites.pass(10);
+  EXPECT_EQ(sites.state(0).version, 0);
+  sites.connect(0, 1, true);
+  sites.deliver();
+  EXPECT_EQ(sites.state(0).digest, sites.state(1).digest);
+}
+
 TEST(Protocol, AfterAPartitionAllFollowTheHeavierBranch) {
   SitesInMemory sites(3, 2);
   for (int i = 0; i < 3; ++i) sites.start(i);

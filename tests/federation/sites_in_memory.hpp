@@ -64,7 +64,9 @@ class SitesInMemory {
     for (const auto& s : states) sites_[i].parameters.push_back(*s.anchor);
     sites_[i].protocol.emplace(config, std::move(states));
     observe_all();
+    if (begins_at_once_) sites_[i].protocol->begin(now_);
   }
+  void begin_by_hand() { begins_at_once_ = false; }
   void kill(std::size_t i) {
     sites_[i].protocol.reset();
     std::erase_if(letters_, [&](const auto& entry) { return entry.second.to.value == i; });
@@ -151,6 +153,7 @@ class SitesInMemory {
   std::vector<std::vector<bool>> joined_;
   std::deque<std::pair<SiteId, Send>> letters_;
   Seconds now_{0};
+  bool begins_at_once_ = true;
   Incarnation incarnations_ = 0;
 };
 

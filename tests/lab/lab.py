@@ -34,7 +34,7 @@ class Lab:
         self.hosts = list(hosts)
         self.name = f"{os.getpid()}-{next(_numbers)}"
         self.environment = {**os.environ, "ATOLL_LAB": self.name}
-        self.folder = None  # a fresh folder that every host sees; deleted with the lab unless a test failed
+        self.folder = None  # a fresh folder that every host sees; deleted with the lab, but not with ATOLL_LAB_KEEP=1
         self._keep = [SOURCE, Path.cwd(), *keep]
 
     def __enter__(self):
@@ -48,7 +48,7 @@ class Lab:
 
     def __exit__(self, kind, *_):
         self.close()
-        if kind is None:
+        if kind is None and "ATOLL_LAB_KEEP" not in os.environ:
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
             print(f"lab: the files of this run stay in {self.folder}", file=sys.stderr)

@@ -27,7 +27,7 @@ class IslandGateway {
                 RunDirectory& directory, EventLog& log, InnerLoop& inner,
                 std::vector<federation::FragmentState> fragments, StopRequest& stop, int ranks);
 
-  /// A new site waits here for the others, at most options.gather.
+  /// Waits for the other sites and takes over what they have ahead, at most options.gather.
   /// @throws ConfigError  another site refuses us, because its configuration or program differs
   void gather();
   /// Between two inner steps: exchange, reports, checkpoints. `changed`: fragments whose parameters are new.

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -61,9 +62,10 @@ class Gateway {
 
  private:
   struct Correspondent {
+    std::string name;
     Mailbox mailbox;
     std::deque<store::Letter> waiting;
-    bool up = false;
+    bool alive = false;  ///< its island, as the protocol is told
     Link link;
     std::string refusal;
   };

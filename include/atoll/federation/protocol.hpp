@@ -67,6 +67,9 @@ class Protocol {
   Protocol(ProtocolConfig config, std::vector<FragmentState> fragments);
 
   // Events of the own island.
+  /// The island begins to train. Until then it listens and catches up, but merges nothing: a steward that has just come
+  /// back must first hear what was committed without it.
+  void begin(Seconds now);
   /// One inner step of `tokens` tokens was made.
   void stepped(std::uint64_t tokens);
   /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
@@ -95,6 +98,8 @@ class Protocol {
   [[nodiscard]] std::size_t sites_alive() const;  ///< including this one
   [[nodiscard]] bool joining() const noexcept { return joining_.has_value(); }
   [[nodiscard]] bool has_history() const;
+  /// Every live site has told where it is, and we are not behind: a good moment to begin.
+  [[nodiscard]] bool settled() const;
   /// All fragments have merged their tokens: nothing is left to train.
   [[nodiscard]] bool finished() const;
   /// Every live site has said that it is finished.
@@ -112,6 +117,7 @@ class Protocol {
     Incarnation left = 0;  ///< the incarnation that took leave
     std::optional<store::Letter> status;
     std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
+    bool heard = false;       ///< this incarnation has told its status before
     std::optional<Seconds> ahead_since;
   };
   struct Round {  ///< what a steward has gathered for the next commit of one fragment
@@ -161,7 +167,8 @@ class Protocol {
   void receive_snapshot_request(const store::Letter& letter);
   void receive_snapshot(const store::Letter& letter, Seconds now);
   [[nodiscard]] Relation relation(FragmentId f, const store::FragmentStatus& theirs) const;
-  void compare(SiteId peer, Seconds now);
+  enum class Haste { none, at_once };
+  void compare(SiteId peer, Seconds now, Haste haste);
   void join(SiteId donor, Seconds now, const std::string& reason);
   void finish_joining(Seconds now);
   void ask_snapshot(SiteId donor, FragmentId f, Seconds now);
@@ -174,6 +181,7 @@ class Protocol {
   std::vector<Round> rounds_;
   std::optional<Joining> joining_;
   std::optional<Seconds> status_sent_at_;
+  bool begun_ = false;
   bool announced_finish_ = false;
   std::uint64_t inner_steps_ = 0;
   std::uint64_t offers_made_ = 0;
