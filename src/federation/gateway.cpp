@@ -8,7 +8,9 @@ namespace {
 using namespace std::chrono_literals;
 using store::LetterKind;
 
-constexpr auto idle_pause = 2ms;
+constexpr auto short_pause = 1ms, long_pause = 5ms;
+// Nothing moved for this long: look less often from here on.
+constexpr Seconds drowsy_after{0.1};
 constexpr auto farewell = 2s;
 // A peer whose island shows no life for so long is gone until it shows life again. Longer than a pair world takes to
 // be formed anew: the death of a connector must not look like the death of a site.
@@ -67,6 +69,7 @@ Seconds Gateway::now() {
 
 void Gateway::run() {
   std::optional<std::chrono::steady_clock::time_point> stop_at;
+  auto last_move = now();
   while (true) {
     const bool moved = round_trip();
     if (stopping_ && !stop_at) stop_at = std::chrono::steady_clock::now() + farewell;
@@ -75,7 +78,8 @@ void Gateway::run() {
       return !peer.link.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0);
     };
     if (stop_at && (std::ranges::all_of(peers_, sent) || std::chrono::steady_clock::now() > *stop_at)) break;
-    if (!moved) std::this_thread::sleep_for(idle_pause);
+    if (moved) last_move = now();
+    if (!moved) std::this_thread::sleep_for(now() - last_move < drowsy_after ? short_pause : long_pause);
   }
   write_notes();
 }

@@ -5,9 +5,17 @@
 #include <numeric>
 
 #include "atoll/core/error.hpp"
+#include "atoll/device/kernel.hpp"
 #include "atoll/device/session.hpp"
 
 namespace Atoll::outer {
+namespace {
+
+ATOLL_KERNEL void add_weighted(float* sum, float weight, const float* values, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) sum[i] = std::fma(weight, values[i], sum[i]);
+}
+
+}  // namespace
 
 double offer_weight(WeightRule rule, std::uint64_t tokens, std::uint64_t steps) {
   if (tokens == 0) return 0;
@@ -33,7 +41,7 @@ std::vector<float> weighted_mean(std::span<const std::span<const float>> gradien
   std::vector<float> mean(gradients.front().size(), 0.0F);
   device::for_blocks(mean.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t g = 0; g < gradients.size(); ++g)
-      for (std::size_t i = begin; i < end; ++i) mean[i] = std::fma(weights[g], gradients[g][i], mean[i]);
+      add_weighted(mean.data(), weights[g], gradients[g].data(), begin, end);
   });
   return mean;
 }

@@ -21,7 +21,6 @@ void each_attribute(CheckpointType& checkpoint, const Visit& visit) {
   visit("data_cursor", checkpoint.data_cursor);
   visit("tokens", checkpoint.tokens);
   visit("optimizer_steps", checkpoint.optimizer_steps);
-  visit("next_serial", checkpoint.next_serial);
   visit("random_state", checkpoint.random_state);
 }
 

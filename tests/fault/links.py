@@ -77,7 +77,8 @@ class Site:
         return self.lab.pids(self.host, f" connector --federation-name islands --site {self.name} ")
 
     def events(self, name):
-        lines = map(json.loads, (self.run / "links.jsonl").read_text().splitlines())
+        file = self.run / "links.jsonl"
+        lines = map(json.loads, file.read_text().splitlines() if file.exists() else [])
         return [line for line in lines if line["event"] == name]
 
     def is_moving(self):
@@ -254,6 +255,7 @@ class LinksTest(unittest.TestCase):
             for site in sites:
                 wait_until(lambda: "configuration" in site.state().get("refusal", ""), 15, "refusal")
                 self.assertFalse(site.state()["up"])
+                wait_until(lambda: site.events("link_refused"), 15, "the supervisor's word of it")
                 site.links.terminate()
                 self.assertEqual(site.links.wait(2), 0)
 

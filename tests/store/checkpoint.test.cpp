@@ -55,7 +55,6 @@ void expect_equal(const Checkpoint& found, const Checkpoint& wanted) {
   EXPECT_EQ(found.data_cursor, wanted.data_cursor);
   EXPECT_EQ(found.tokens, wanted.tokens);
   EXPECT_EQ(found.optimizer_steps, wanted.optimizer_steps);
-  EXPECT_EQ(found.next_serial, wanted.next_serial);
   EXPECT_EQ(found.random_state, wanted.random_state);
   EXPECT_EQ(found.tensors, wanted.tensors);
   EXPECT_EQ(found.parameters, wanted.parameters);

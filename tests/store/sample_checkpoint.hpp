@@ -19,7 +19,6 @@ inline Checkpoint sample_checkpoint(std::uint64_t step) {
   checkpoint.data_cursor = 12;
   checkpoint.tokens = 34'567;
   checkpoint.optimizer_steps = 89;
-  checkpoint.next_serial = 5;
   checkpoint.random_state = "seed 17";
   checkpoint.tensors = {
       {"embedding.weight", {8, 4}, 0}, {"layers.0.norm.weight", {4}, 32}, {"head.weight", {4, 2}, 36}};

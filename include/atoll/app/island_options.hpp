@@ -27,7 +27,7 @@ struct IslandOptions {
   std::uint64_t evaluate_every = 200;    ///< [inner steps]
   std::uint64_t evaluation_batches = 4;
   Seconds gather{20};                  ///< how long it waits for the others before its first step
-  Seconds linger{60};                  ///< how long a finished site goes on serving those that are not
+  Seconds linger{600};                 ///< how long a finished site goes on serving those that are not
   Seconds progress_every{5};
 };
 

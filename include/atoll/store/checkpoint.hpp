@@ -58,7 +58,6 @@ struct Checkpoint {
   std::uint64_t data_cursor = 0;      ///< of data::BatchOrder
   std::uint64_t tokens = 0;           ///< trained on by this site
   std::uint64_t optimizer_steps = 0;  ///< AdamW's bias correction
-  std::uint64_t next_serial = 0;      ///< of this site's offers
   std::string random_state;           ///< free text
   std::vector<NamedTensor> tensors;   ///< they cover the flat vectors without gap or overlap
   std::vector<float> parameters;
