@@ -20,6 +20,12 @@ std::string advice(const Manual& manual) {
 
 }  // namespace
 
+ExitStatus status_of(const std::exception& error) {
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return ExitStatus::usage;
+  if (dynamic_cast<const SystemError*>(&error) != nullptr) return ExitStatus::io;
+  return dynamic_cast<const Error*>(&error) != nullptr ? ExitStatus::bad_data : ExitStatus::internal;
+}
+
 bool parse(std::span<const std::string> arguments, const Manual& manual, const po::options_description& options,
            const po::positional_options_description& positional, po::variables_map& values) {
   po::options_description all("General");

@@ -71,15 +71,29 @@ Order train(const mpi::Communicator& world, InnerLoop& inner, IslandGateway* gat
   }
 }
 
-std::vector<federation::FragmentState> fragments_for(const IslandOptions& options, const FederationFile& federation,
-                                                     InnerLoop& inner, SiteId site, EventLog& log) {
-  if (!options.resume) return initial_fragments(inner);
-  const auto skipped = [&](const std::filesystem::path& file, const std::string& why) {
-    log.write("checkpoint_skipped", {{"file", file.string()}, {"reason", why}});
-    std::cerr << "atoll: passes over the checkpoint " << file.string() << " (" << why << ") an older one is used\n";
-  };
-  const auto found = store::load_newest(options.run / "checkpoints", skipped);
-  if (!found) return initial_fragments(inner);
+constexpr std::uint64_t no_checkpoint = ~std::uint64_t{0};
+
+std::optional<store::FoundCheckpoint> newest_checkpoint(const IslandOptions& options, EventLog& log) {
+  if (!options.resume) return std::nullopt;
+  return store::load_newest(
+      options.run / "checkpoints", [&](const std::filesystem::path& file, const std::string& why) {
+        log.write("checkpoint_skipped", {{"file", file.string()}, {"reason", why}});
+        std::cerr << "atoll: passes over the checkpoint " << file.string() << " (" << why << ") an older one is used\n";
+      });
+}
+
+// Rank 0 chooses the checkpoint; the others read the same one. Collective.
+std::vector<federation::FragmentState> resume_or_begin(const mpi::Communicator& world, const IslandOptions& options,
+                                                       const FederationFile& federation, InnerLoop& inner, SiteId site,
+                                                       EventLog& log) {
+  auto found = world.rank() == 0 ? newest_checkpoint(options, log) : std::nullopt;
+  std::uint64_t step = found ? found->checkpoint.step : no_checkpoint;
+  world.broadcast(bytes_of(step), 0);
+  if (step == no_checkpoint) return initial_fragments(inner);
+  if (world.rank() != 0) {
+    const auto file = store::checkpoint_file(options.run / "checkpoints", step);
+    found = store::FoundCheckpoint{file, store::load(file)};
+  }
   return resume_from(found->checkpoint, inner, federation, site);
 }
 
@@ -99,31 +113,18 @@ void print_plan(const FederationFile& federation, const data::TokenFile& tokens,
                            federation.protocol.total_tokens);
 }
 
-ExitStatus run(const IslandOptions& options, const FederationFile& federation, const data::TokenFile& tokens,
-               SiteId site) {
-  StopRequest stop;  // before MPI, whose threads must not take the signals
-  mpi::Environment mpi;
-  const auto world = mpi::Communicator::world();
-  const device::Session device;
-  model::limit_threads(options.threads);
-  const RankOf rank{world.rank(), world.size()};
-  InnerLoop inner(federation, tokens, site, rank, [&](std::span<float> values) {
-    if (rank.ranks > 1) world.mean(values);
-  });
-  if (options.dry_run) {
-    if (rank.rank == 0) print_plan(federation, tokens, inner);
-    return ExitStatus::success;
-  }
+ExitStatus train_island(const mpi::Communicator& world, const IslandOptions& options, const FederationFile& federation,
+                        const data::TokenFile& tokens, SiteId site, InnerLoop& inner, StopRequest& stop) {
   std::optional<RunDirectory> directory;
   EventLog log;
-  if (rank.rank == 0) {
+  if (world.rank() == 0) {
     directory.emplace(options.run, options.resume ? RunDirectory::Opening::resume : RunDirectory::Opening::fresh);
     log = EventLog(directory->log());
   }
-  auto fragments = fragments_for(options, federation, inner, site, log);
+  auto fragments = resume_or_begin(world, options, federation, inner, site, log);
   std::optional<IslandGateway> gateway;
-  if (rank.rank == 0) {
-    gateway.emplace(federation, options, tokens, *directory, log, inner, std::move(fragments), stop, rank.ranks);
+  if (world.rank() == 0) {
+    gateway.emplace(federation, options, tokens, *directory, log, inner, std::move(fragments), stop, world.size());
     gateway->gather();
   }
   const auto order = train(world, inner, gateway ? &*gateway : nullptr);
@@ -131,6 +132,30 @@ ExitStatus run(const IslandOptions& options, const FederationFile& federation, c
   gateway.reset();
   world.barrier();
   return order == Order::finish ? ExitStatus::success : ExitStatus::requeue;
+}
+
+ExitStatus run(const IslandOptions& options, const FederationFile& federation, const data::TokenFile& tokens,
+               SiteId site) {
+  StopRequest stop;  // before MPI, whose threads must not take the signals
+  mpi::Environment mpi;
+  const auto world = mpi::Communicator::world();
+  const device::Session device;
+  model::limit_threads(options.threads);
+  InnerLoop inner(federation, tokens, site, {world.rank(), world.size()}, [&](std::span<float> values) {
+    if (world.size() > 1) world.mean(values);
+  });
+  if (options.dry_run) {
+    if (world.rank() == 0) print_plan(federation, tokens, inner);
+    return ExitStatus::success;
+  }
+  try {
+    return train_island(world, options, federation, tokens, site, inner, stop);
+  } catch (const std::exception& error) {
+    // The other ranks may wait for this one in a collective call, and would wait for ever.
+    if (world.size() == 1) throw;
+    std::cerr << "atoll: " << error.what() << std::endl;
+    world.abort(static_cast<int>(status_of(error)));
+  }
 }
 
 }  // namespace

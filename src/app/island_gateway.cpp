@@ -15,9 +15,15 @@ using federation::Gateway;
 using federation::Protocol;
 using namespace std::chrono_literals;
 
-Incarnation this_incarnation() {
+// The time of this start; later than anything that an earlier one did, even where a clock was wrong.
+Incarnation this_incarnation(const std::vector<federation::FragmentState>& fragments, SiteId self) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<Incarnation>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  auto incarnation = static_cast<Incarnation>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  for (const auto& s : fragments) {
+    incarnation = std::max(incarnation, s.newest_serial(self) + 1);
+    if (s.outstanding) incarnation = std::max(incarnation, s.outstanding->serial + 1);
+  }
+  return incarnation;
 }
 
 std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federation, const IslandOptions& options,
@@ -70,7 +76,7 @@ IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptio
 }
 
 Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {
-  const auto incarnation = this_incarnation();
+  const auto incarnation = this_incarnation(fragments, site_);
   return Gateway(protocol_for(federation_, std::move(fragments), site_, incarnation),
                  mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_);
 }
@@ -97,6 +103,7 @@ void IslandGateway::gather() {
 
 Order IslandGateway::between_steps(std::set<FragmentId>& changed) {
   changed = outer_.between_steps();
+  note_adopted(changed);
   warn_of_refusals();
   if (stop_.arrived()) return Order::stop;
   const auto due = [&](std::uint64_t every, std::uint64_t& last) {
@@ -106,12 +113,20 @@ Order IslandGateway::between_steps(std::set<FragmentId>& changed) {
   };
   if (due(options_.evaluate_every, evaluated_at_)) report_.evaluate();
   if (due(options_.checkpoint_every, saved_at_)) save_checkpoint(changed);
-  return gateway_.visit([](Protocol& protocol, Seconds) { return protocol.finished(); }) ? Order::finish : Order::step;
+  return gateway_.standing().finished ? Order::finish : Order::step;
 }
 
 void IslandGateway::stepped(const model::StepReport& step, double learning_rate) {
   outer_.stepped();
   report_.stepped(step, learning_rate);
+}
+
+// At which step commits were taken up decides the bits of everything after it.
+void IslandGateway::note_adopted(const std::set<FragmentId>& fragments) {
+  if (fragments.empty()) return;
+  std::vector<std::uint64_t> numbers;
+  for (const auto f : fragments) numbers.push_back(f.value);
+  log_.write("adopted", {{"step", inner_.steps()}, {"fragments", numbers}});
 }
 
 void IslandGateway::warn_of_refusals() {
@@ -147,6 +162,7 @@ void IslandGateway::finish() {
 
 void IslandGateway::stop() {
   report_.say("asked to stop: writes a checkpoint");
+  gateway_.visit([](Protocol& protocol, Seconds) { protocol.rest(); });
   std::set<FragmentId> changed;
   save_checkpoint(changed);
   log_.write("stopped", {{"step", inner_.steps()}});

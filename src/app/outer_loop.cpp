@@ -8,6 +8,11 @@ namespace Atoll::app {
 
 using federation::Protocol;
 
+OuterLoop::OuterLoop(const FederationFile& federation, InnerLoop& inner, federation::Gateway& gateway)
+    : federation_(federation), inner_(inner), gateway_(gateway) {
+  progress_tokens_ = gateway_.visit([](Protocol& protocol, Seconds) { return protocol.progress_tokens(); });
+}
+
 void OuterLoop::stepped() {
   ++untold_steps_;
 }

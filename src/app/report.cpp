@@ -26,24 +26,6 @@ std::string short_time(double seconds) {
   return std::format("{}m{:02}s", s / 60, s % 60);
 }
 
-struct Standing {
-  Version round = std::numeric_limits<Version>::max();
-  std::size_t sites = 0;
-  double progress = 0;
-  bool joining = false;
-};
-
-Standing standing(Gateway& gateway) {
-  return gateway.visit([](Protocol& protocol, Seconds) {
-    Standing now;
-    for (const auto& s : protocol.fragments()) now.round = std::min(now.round, s.version);
-    now.sites = protocol.sites_alive();
-    now.progress = protocol.progress_tokens();
-    now.joining = protocol.joining();
-    return now;
-  });
-}
-
 }  // namespace
 
 Report::Report(const FederationFile& federation, const IslandOptions& options, const data::TokenFile& tokens,
@@ -77,7 +59,7 @@ void Report::started(std::uint64_t resumed_at, int ranks) {
                   resumed_at == 0 ? std::string("fresh start") : std::format("resumed at step {}", resumed_at)));
   step_began_ = progress_began_ = Gateway::now();
   printed_at_ = step_began_;
-  progress_at_start_ = standing(gateway_).progress;
+  progress_at_start_ = gateway_.standing().progress_tokens;
 }
 
 void Report::stepped(const model::StepReport& step, double learning_rate) {
@@ -86,7 +68,7 @@ void Report::stepped(const model::StepReport& step, double learning_rate) {
   step_began_ = now;
   seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.95 * seconds_per_step_ + 0.05 * seconds;
   skipped_steps_ += step.skipped;
-  const auto state = standing(gateway_);
+  const auto state = gateway_.standing();
   const auto traffic = gateway_.traffic();
   log_.write("step", {{"step", inner_.steps()},
                       {"loss", step.loss},
@@ -96,7 +78,7 @@ void Report::stepped(const model::StepReport& step, double learning_rate) {
                       {"seconds", seconds},
                       {"tokens_per_second", static_cast<double>(inner_.tokens_per_step()) / seconds},
                       {"round", state.round},
-                      {"sites", std::uint64_t{state.sites}},
+                      {"sites", std::uint64_t{state.sites_alive}},
                       {"bytes_sent", traffic.bytes_sent},
                       {"bytes_received", traffic.bytes_received}});
   if (now - printed_at_ < options_.progress_every) return;
@@ -105,16 +87,17 @@ void Report::stepped(const model::StepReport& step, double learning_rate) {
 }
 
 void Report::print_progress(double loss) {
-  const auto state = standing(gateway_);
+  const auto state = gateway_.standing();
   const auto traffic = gateway_.traffic();
   const double total = static_cast<double>(federation_.protocol.total_tokens);
-  const double rate = (state.progress - progress_at_start_) / (Gateway::now() - progress_began_).count();
-  const double left = rate > 0 ? std::max(0.0, total - state.progress) / rate : INFINITY;
-  const auto line = std::format(
-      "step {:6}  loss {:.4f}  {:>6} tok/s  round {:3}  sites {}/{}{}  sent {}B  {:3.0f} %  left {}", inner_.steps(),
-      loss, short_number(static_cast<double>(inner_.tokens_per_step()) / seconds_per_step_), state.round, state.sites,
-      federation_.sites.size(), state.joining ? " joining" : "", short_number(static_cast<double>(traffic.bytes_sent)),
-      100 * std::min(1.0, state.progress / total), short_time(left));
+  const double rate = (state.progress_tokens - progress_at_start_) / (Gateway::now() - progress_began_).count();
+  const double left = rate > 0 ? std::max(0.0, total - state.progress_tokens) / rate : INFINITY;
+  const auto line =
+      std::format("step {:6}  loss {:.4f}  {:>6} tok/s  round {:3}  sites {}/{}{}  sent {}B  {:3.0f} %  left {}",
+                  inner_.steps(), loss, short_number(static_cast<double>(inner_.tokens_per_step()) / seconds_per_step_),
+                  state.round, state.sites_alive, federation_.sites.size(), state.joining ? " joining" : "",
+                  short_number(static_cast<double>(traffic.bytes_sent)),
+                  100 * std::min(1.0, state.progress_tokens / total), short_time(left));
   if (options_.live)
     std::cout << '\r' << options_.site << "  " << line << "\x1b[K" << std::flush;
   else

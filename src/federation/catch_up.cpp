@@ -10,13 +10,25 @@ using store::Letter;
 using store::LetterKind;
 
 void Protocol::receive_status(const Letter& in, Seconds now) {
+  const auto steward_before = steward();
   auto& peer = peers_[in.site.value];
   peer.status = in;
   // What a site is ahead of us when we first hear of it was committed before we met: no commit of it is on its way.
   const auto haste = peer.heard ? Haste::none : Haste::at_once;
   peer.heard = true;
+  peer.finished = in.finished;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version);
   compare(in.site, now, haste);
+  if (steward() != steward_before) tick(now);  // offers go to the new one
+}
+
+// History weighs by the tokens merged over all fragments; of equal ones that of the first site in the file goes first.
+bool Protocol::heavier(SiteId peer) const {
+  const auto& status = peers_[peer.value].status;
+  if (!status) return false;
+  const auto theirs = std::accumulate(status->fragments.begin(), status->fragments.end(), std::uint64_t{0},
+                                      [](auto sum, const auto& fragment) { return sum + fragment.tokens_merged; });
+  return theirs > tokens_merged() || (theirs == tokens_merged() && peer < config_.self);
 }
 
 Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus& theirs) const {
@@ -24,17 +36,15 @@ Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus&
   if (theirs.version > s.version) return Relation::ahead_of_us;
   const auto ours = s.digest_at(theirs.version);
   if (ours && *ours != theirs.anchor) return Relation::other_branch;
-  return theirs.version == s.version ? Relation::same : Relation::behind_us;
+  if (theirs.version < s.version) return Relation::behind_us;
+  // Equal bits from unequal offers: rare, but another history.
+  return theirs.tokens_merged == s.tokens_merged ? Relation::same : Relation::other_branch;
 }
 
 void Protocol::compare(SiteId site, Seconds now, Haste haste) {
   if (joining()) return;
   auto& peer = peers_[site.value];
   const auto& theirs = peer.status->fragments;
-  const auto their_tokens = std::accumulate(theirs.begin(), theirs.end(), std::uint64_t{0},
-                                            [](auto sum, const auto& status) { return sum + status.tokens_merged; });
-  const bool heavier = their_tokens > tokens_merged() || (their_tokens == tokens_merged() && site < config_.self);
-
   std::vector<FragmentId> ahead;
   Version gap = 0;
   bool branches = false;
@@ -46,12 +56,12 @@ void Protocol::compare(SiteId site, Seconds now, Haste haste) {
     gap = std::max(gap, theirs[f].version - fragments_[f].version);
   }
   if (branches) {
-    if (heavier) join(site, now, "other branch");
+    if (heavier(site)) join(site, now, "other branch");
     return;
   }
   if (ahead.empty()) return peer.ahead_since.reset();
   if (!has_history()) return join(site, now, "no history");
-  if (gap >= config_.far_behind && heavier) return join(site, now, "far behind");
+  if (gap >= config_.far_behind && heavier(site)) return join(site, now, "far behind");
   if (!peer.ahead_since) peer.ahead_since = now;
   if (haste == Haste::none && now - *peer.ahead_since < config_.catch_up_after) return;
   for (const auto f : ahead) ask_snapshot(site, f, now);
@@ -70,7 +80,7 @@ bool Protocol::settled() const {
 
 void Protocol::ask_snapshot(SiteId donor, FragmentId f, Seconds now) {
   auto& asked_at = rounds_[f.value].snapshot_asked_at;
-  if (asked_at && now - *asked_at < config_.catch_up_after) return;
+  if (asked_at && now - *asked_at < config_.ask_again_after) return;
   asked_at = now;
   auto out = letter(LetterKind::snapshot_request);
   out.fragment = f;
@@ -126,7 +136,7 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   if (in.version <= state(f).version) return refuse(in, "stale");
   const auto& ours = state(f).history;
   const bool same_line = std::ranges::any_of(ours, [&](const auto& entry) { return entry.second == in.parent; });
-  if (!same_line) return join(in.site, now, "other branch");
+  if (!same_line) return heavier(in.site) ? join(in.site, now, "other branch") : refuse(in, "lighter_branch");
   adopt_snapshot(f, std::move(next), Progress::keep);
   note("snapshot_taken", {{"donor", name_of(in.site)},
                           {"fragment", std::uint64_t{f.value}},
@@ -147,7 +157,12 @@ void Protocol::finish_joining(Seconds now) {
   auto joined = std::move(*joining_);
   joining_.reset();
   const auto progress = has_history() ? Progress::keep : Progress::drop;
-  for (std::uint32_t f = 0; f < fragments_.size(); ++f) adopt_snapshot({f}, std::move(*joined.staged[f]), progress);
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
+    auto& staged = *joined.staged[f];
+    // Commits that came meanwhile may have taken our own fragment further on the same line.
+    const bool overtaken = state({f}).version > staged.version && state({f}).digest_at(staged.version) == staged.digest;
+    if (!overtaken) adopt_snapshot({f}, std::move(staged), progress);
+  }
   note("joined", {{"donor", name_of(joined.donor)},
                   {"bytes", std::uint64_t{joined.bytes}},
                   {"seconds", (now - joined.started).count()},

@@ -1,6 +1,7 @@
 #include "atoll/federation/gateway.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace Atoll::federation {
 namespace {
@@ -11,7 +12,8 @@ using store::LetterKind;
 constexpr auto short_pause = 1ms, long_pause = 5ms;
 // Nothing moved for this long: look less often from here on.
 constexpr Seconds drowsy_after{0.1};
-constexpr auto farewell = 2s;
+// How long an island that ends waits for its last letters to be taken.
+constexpr Seconds farewell{10.0};
 // A peer whose island shows no life for so long is gone until it shows life again. Longer than a pair world takes to
 // be formed anew: the death of a connector must not look like the death of a site.
 constexpr Seconds silence_limit{4.0};
@@ -19,8 +21,9 @@ constexpr Seconds silence_limit{4.0};
 constexpr std::size_t most_waiting = 256;
 
 Lane lane_of(LetterKind kind) {
-  const bool bulk = kind == LetterKind::offer || kind == LetterKind::commit || kind == LetterKind::snapshot;
-  return bulk ? Lane::bulk : Lane::control;
+  // A farewell must not overtake the commits before it.
+  const bool control = kind == LetterKind::status || kind == LetterKind::snapshot_request;
+  return control ? Lane::control : Lane::bulk;
 }
 
 std::size_t image_bytes(const store::Letter& letter) {
@@ -28,7 +31,10 @@ std::size_t image_bytes(const store::Letter& letter) {
   return store::image_bound(size(letter.values) + size(letter.momentum), letter.offers.size(), letter.fragments.size());
 }
 
-bool is_status(const store::Letter& letter) { return letter.kind == LetterKind::status; }
+// Of statuses, offers, snapshots and requests that still wait only the newest matters.
+bool replaces(const store::Letter& letter, const store::Letter& old) {
+  return letter.kind == old.kind && letter.fragment == old.fragment;
+}
 
 // A slow link must not fall behind for ever: of three commits of one fragment that still wait, the first two go. The
 // peer then sees a gap and asks for a snapshot, which is as large as two commits and the newest there is.
@@ -57,7 +63,11 @@ Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLo
 }
 
 Gateway::~Gateway() {
-  visit([](Protocol& protocol, Seconds) { protocol.leave(); });
+  {
+    const std::lock_guard lock(mutex_);
+    protocol_.rest();
+    protocol_.leave();
+  }
   stopping_ = true;
   thread_.join();
   for (auto& [site, peer] : peers_) peer.mailbox.close();
@@ -67,21 +77,33 @@ Seconds Gateway::now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-void Gateway::run() {
-  std::optional<std::chrono::steady_clock::time_point> stop_at;
+// Nothing may leave the thread: what goes wrong here (shared memory full, memory exhausted) ends the training thread's
+// next visit, and so the island, in an orderly way.
+void Gateway::run() noexcept {
+  try {
+    carry_until_stopped();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+  }
+}
+
+void Gateway::carry_until_stopped() {
+  std::optional<Seconds> stop_at;
   auto last_move = now();
+  const auto delivered = [](const auto& entry) {
+    const auto& peer = entry.second;
+    return !peer.link.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0 &&
+                             peer.mailbox.outstanding(Lane::bulk) == 0);
+  };
   while (true) {
+    const bool stopping = stopping_;  // read first: what was decided before it was set is then posted below
     const bool moved = round_trip();
-    if (stopping_ && !stop_at) stop_at = std::chrono::steady_clock::now() + farewell;
-    const auto sent = [](const auto& entry) {
-      const auto& [site, peer] = entry;
-      return !peer.link.up || (peer.waiting.empty() && peer.mailbox.outstanding(Lane::control) == 0);
-    };
-    if (stop_at && (std::ranges::all_of(peers_, sent) || std::chrono::steady_clock::now() > *stop_at)) break;
+    if (stopping && !stop_at) stop_at = now() + farewell;
+    if (stop_at && (std::ranges::all_of(peers_, delivered) || now() > *stop_at)) return;
     if (moved) last_move = now();
     if (!moved) std::this_thread::sleep_for(now() - last_move < drowsy_after ? short_pause : long_pause);
   }
-  write_notes();
 }
 
 // One look at everything; true when a letter moved, so that the next look comes at once.
@@ -92,11 +114,23 @@ bool Gateway::round_trip() {
     observe(site, peer);
     moved |= collect(peer);
   }
-  visit([](Protocol& protocol, Seconds time) { protocol.tick(time); });
+  publish_standing();
   dispatch();
   for (auto& [site, peer] : peers_) moved |= post(peer);
   write_notes();
   return moved;
+}
+
+void Gateway::publish_standing() {
+  const auto seen = visit([](Protocol& protocol, Seconds time) {
+    protocol.tick(time);
+    Standing now{std::numeric_limits<Version>::max(), protocol.sites_alive(), protocol.progress_tokens(),
+                 protocol.joining(), protocol.finished()};
+    for (const auto& s : protocol.fragments()) now.round = std::min(now.round, s.version);
+    return now;
+  });
+  const std::lock_guard lock(view_mutex_);
+  standing_ = seen;
 }
 
 void Gateway::observe(SiteId site, Correspondent& peer) {
@@ -143,7 +177,8 @@ void Gateway::dispatch() {
   for (auto& [to, letter] : sends) {
     auto& waiting = peers_.at(to).waiting;
     const auto before = waiting.size();
-    if (letter.kind == LetterKind::status) std::erase_if(waiting, is_status);
+    if (letter.kind != LetterKind::commit)
+      std::erase_if(waiting, [&](const auto& old) { return replaces(letter, old); });
     if (letter.kind == LetterKind::commit) drop_overtaken_commits(waiting, letter.fragment);
     waiting.push_back(std::move(letter));
     if (waiting.size() > most_waiting) waiting.pop_front();
@@ -177,6 +212,11 @@ bool Gateway::post(Correspondent& peer) {
 void Gateway::write_notes() {
   auto notes = visit([](Protocol& protocol, Seconds) { return protocol.take_notes(); });
   for (auto& [event, fields] : notes) log_.write(event, std::move(fields));
+}
+
+Standing Gateway::standing() const {
+  const std::lock_guard lock(view_mutex_);
+  return standing_;
 }
 
 Traffic Gateway::traffic() const {

@@ -1,6 +1,7 @@
 #include "atoll/federation/mailbox_memory.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -74,9 +75,37 @@ std::uint64_t checksum_of(PeerStatus status) {
   return first_word(store::digest_of({std::as_bytes(std::span(&status, 1))}));
 }
 
-[[noreturn]] void fail(const std::string& problem, const std::string& file) {
-  throw SystemError(problem + " " + file, errno, "check space and permissions there");
+[[noreturn]] void fail(const std::string& problem, const std::string& file, int error) {
+  throw SystemError(problem + " " + file, error, "check space and permissions there");
 }
+
+/// While it lives, no other process puts a mailbox below this root or removes one. Better without than not at all:
+/// where there are no locks it does nothing.
+class RootLock {
+ public:
+  explicit RootLock(const std::filesystem::path& root)
+      : descriptor_(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  RootLock(const RootLock&) = delete;
+  RootLock& operator=(const RootLock&) = delete;
+  ~RootLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// The name of a file that goes away again unless it was put in its place.
+struct Aside {
+  std::string name;
+  bool placed = false;
+  ~Aside() {
+    if (!placed) unlink(name.c_str());
+  }
+};
 
 /// Two islands of one site would both write the gateway's words.
 void require_no_living_gateway(const MailboxAddress& address) {
@@ -93,14 +122,54 @@ void require_no_living_gateway(const MailboxAddress& address) {
                       "end that one first, or give this one another site's name");
 }
 
-void require_space(const std::filesystem::path& folder, std::size_t bytes) {
+/// What the site's other mailboxes may still take: their files are sparse, so the file system counts it as free.
+std::size_t promised_to_others(const std::filesystem::path& file) {
+  std::size_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(file.parent_path(), error)) {
+    struct stat facts {};
+    if (entry.path() == file || entry.path().extension() != ".mailbox" || stat(entry.path().c_str(), &facts) != 0)
+      continue;
+    const auto size = static_cast<std::size_t>(facts.st_size), backed = static_cast<std::size_t>(facts.st_blocks) * 512;
+    bytes += size - std::min(size, backed);
+  }
+  return bytes;
+}
+
+/// All slots of the mailbox must fit, with what its predecessor gives back.
+void require_space(const std::filesystem::path& file, std::size_t bytes) {
+  const auto folder = file.parent_path();
   struct statvfs room {};
   if (statvfs(folder.c_str(), &room) != 0) return;
-  const std::size_t available = std::size_t{room.f_bavail} * room.f_frsize;
+  struct stat predecessor {};
+  if (stat(file.c_str(), &predecessor) != 0) predecessor.st_blocks = 0;
+  const std::size_t free =
+      std::size_t{room.f_bavail} * room.f_frsize + static_cast<std::size_t>(predecessor.st_blocks) * 512;
+  const std::size_t available = free - std::min(free, promised_to_others(file));
   if (available < bytes)
     throw ConfigError("not enough room for mailboxes in " + folder.string(),
                       std::to_string(bytes >> 20) + " MiB needed, " + std::to_string(available >> 20) + " MiB free",
                       "free some, or choose another folder with --mailboxes");
+}
+
+/// Takes memory from the file system now. Returns an error number or 0.
+int back(int descriptor, std::size_t offset, std::size_t bytes) {
+  int error = EINTR;
+  while (error == EINTR)
+    error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  return error;
+}
+
+/// Sizes the file and backs what is read before it was ever written, the words and all slot headers: even to read a
+/// hole takes a page of shared memory, and where there is none left the reader dies of SIGBUS.
+int size_and_back(int descriptor, const Geometry& geometry) {
+  if (ftruncate(descriptor, static_cast<off_t>(file_bytes(geometry))) != 0) return errno;
+  int error = back(descriptor, 0, window_start + page);
+  for (const std::size_t start : {window_start + page, outbox_start(geometry)})
+    for (const Lane lane : {Lane::control, Lane::bulk})
+      for (std::uint64_t slot = 0; slot < geometry.slots[index(lane)] && error == 0; ++slot)
+        error = back(descriptor, start + slot_offset(geometry, lane, slot), sizeof(SlotHeader));
+  return error;
 }
 
 }  // namespace
@@ -126,20 +195,19 @@ std::string Text::read() const {
 
 MailboxMemory MailboxMemory::create(const MailboxAddress& address, const Geometry& geometry, Incarnation incarnation,
                                     const Digest& configuration) {
-  require_no_living_gateway(address);
   const auto file = address.file();
-  std::filesystem::create_directories(file.parent_path());
+  std::filesystem::create_directories(address.root);
   std::filesystem::permissions(address.root, std::filesystem::perms::owner_all);
-  require_space(file.parent_path(), file_bytes(geometry));
-  MailboxAddress aside = address;
-  aside.peer += ".new";
-  const auto name = aside.file().string();
-  const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (descriptor < 0) fail("cannot create the mailbox", name);
-  if (ftruncate(descriptor, static_cast<off_t>(file_bytes(geometry))) != 0 ||
-      posix_fallocate(descriptor, 0, static_cast<off_t>(window_start + page)) != 0) {
+  const RootLock lock(address.root);
+  require_no_living_gateway(address);
+  std::filesystem::create_directories(file.parent_path());
+  require_space(file, file_bytes(geometry));
+  Aside aside{file.string() + ".new"};
+  const int descriptor = ::open(aside.name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (descriptor < 0) fail("cannot create the mailbox", aside.name, errno);
+  if (const int error = size_and_back(descriptor, geometry); error != 0) {
     ::close(descriptor);
-    fail("cannot size the mailbox", name);
+    fail("cannot size the mailbox", aside.name, error);
   }
   MailboxMemory memory(address, descriptor, file_bytes(geometry));
   new (memory.base_) MailboxHead{.magic = magic,
@@ -156,7 +224,8 @@ MailboxMemory MailboxMemory::create(const MailboxAddress& address, const Geometr
     words.posted[lane] = sequence_base(incarnation);
     words.acknowledged[lane] = sequence_base(incarnation);
   }
-  if (rename(name.c_str(), file.c_str()) != 0) fail("cannot put the mailbox in its place", file.string());
+  if (rename(aside.name.c_str(), file.c_str()) != 0) fail("cannot put the mailbox in its place", file.string(), errno);
+  aside.placed = true;
   return memory;
 }
 
@@ -164,7 +233,7 @@ std::optional<MailboxMemory> MailboxMemory::open(const MailboxAddress& address) 
   const auto file = address.file().string();
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
-  if (descriptor < 0) fail("cannot open the mailbox", file);
+  if (descriptor < 0) fail("cannot open the mailbox", file, errno);
   struct stat facts {};
   const bool sized = fstat(descriptor, &facts) == 0 && facts.st_size >= static_cast<off_t>(window_start);
   if (!sized) ::close(descriptor);
@@ -183,22 +252,25 @@ std::optional<MailboxMemory> MailboxMemory::open(const MailboxAddress& address) 
 }
 
 MailboxMemory::MailboxMemory(const MailboxAddress& address, int descriptor, std::size_t bytes)
-    : file_(address.file().string()), descriptor_(descriptor), bytes_(bytes) {
+    : root_(address.root), file_(address.file().string()), descriptor_(descriptor), bytes_(bytes) {
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (base == MAP_FAILED) {
+    const int error = errno;
     ::close(descriptor);
-    fail("cannot map the mailbox", file_);
+    fail("cannot map the mailbox", file_, error);
   }
   base_ = static_cast<std::byte*>(base);
 }
 
 MailboxMemory::MailboxMemory(MailboxMemory&& other) noexcept
-    : file_(std::move(other.file_)),
+    : root_(std::move(other.root_)),
+      file_(std::move(other.file_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       base_(std::exchange(other.base_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
 MailboxMemory& MailboxMemory::operator=(MailboxMemory&& other) noexcept {
+  std::swap(root_, other.root_);
   std::swap(file_, other.file_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(base_, other.base_);
@@ -243,7 +315,7 @@ std::uint64_t MailboxMemory::window_offset(const Geometry& geometry, Lane lane, 
 
 void MailboxMemory::back_outbox_slot(Lane lane, std::uint64_t sequence) const {
   const auto slot = outbox_slot(lane, sequence);
-  const int error = posix_fallocate(descriptor_, slot.data() - base_, static_cast<off_t>(slot.size()));
+  const int error = back(descriptor_, static_cast<std::size_t>(slot.data() - base_), slot.size());
   if (error != 0) throw SystemError("no room for a letter in " + file_, error, "free shared memory");
 }
 
@@ -251,6 +323,15 @@ bool MailboxMemory::replaced() const {
   struct stat ours {}, there {};
   if (fstat(descriptor_, &ours) != 0 || stat(file_.c_str(), &there) != 0) return true;
   return ours.st_ino != there.st_ino || ours.st_dev != there.st_dev;
+}
+
+void MailboxMemory::remove_closed() const {
+  const RootLock lock(root_);
+  if (!gateway().closed || replaced()) return;
+  std::error_code ignored;
+  const std::filesystem::path file(file_), site = file.parent_path();
+  std::filesystem::remove(file, ignored);
+  if (std::filesystem::remove(site, ignored)) std::filesystem::remove(site.parent_path(), ignored);
 }
 
 bool MailboxMemory::gateway_alive() const { return alive(head().gateway); }

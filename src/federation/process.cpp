@@ -111,16 +111,23 @@ Child& Child::operator=(Child&& other) noexcept {
 Child::~Child() { kill_group(); }
 
 std::optional<int> Child::ended() {
-  int status = 0;
-  if (!status_ && process_ > 0 && waitpid(process_, &status, WNOHANG) == process_) status_ = status;
+  siginfo_t facts{};
+  if (process_ > 0 && waitid(P_PID, static_cast<id_t>(process_), &facts, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      facts.si_pid == process_)
+    kill_group();
   return status_;
 }
 
 void Child::kill_group() noexcept {
   if (process_ <= 0) return;
+  // Before the leader is reaped: from then on its id, and so the group's, may be another's.
   kill(-process_, SIGKILL);
   int status = 0;
-  if (!status_ && waitpid(process_, &status, 0) == process_) status_ = status;
+  pid_t reaped = -1;
+  do {
+    reaped = waitpid(process_, &status, 0);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped == process_) status_ = status;
   process_ = -1;
 }
 

@@ -41,8 +41,9 @@ std::size_t Protocol::sites_alive() const {
 }
 
 SiteId Protocol::steward() const {
-  const auto live = live_peers();
-  return live.empty() ? config_.self : std::min(config_.self, live.front());
+  for (std::uint32_t site = 0; site < peers_.size(); ++site)
+    if (may_be_steward({site})) return {site};
+  return config_.self;
 }
 
 bool Protocol::has_history() const {
@@ -50,11 +51,10 @@ bool Protocol::has_history() const {
 }
 
 bool Protocol::all_finished() const {
-  if (!finished()) return false;
-  return std::ranges::all_of(live_peers(), [&](SiteId site) {
-    const auto& status = peers_[site.value].status;
-    return status && status->finished;
-  });
+  const auto served = [](const Peer& peer) {
+    return peer.incarnation == 0 || peer.left == peer.incarnation || peer.finished;
+  };
+  return finished() && std::ranges::all_of(peers_, served);
 }
 
 std::uint64_t Protocol::tokens_merged() const {
@@ -76,6 +76,7 @@ double Protocol::progress_tokens() const {
 
 void Protocol::begin(Seconds now) {
   begun_ = true;
+  status_sent_at_.reset();
   tick(now);
 }
 
@@ -97,7 +98,7 @@ void Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
   auto gradient = outer::pseudo_gradient(*s.anchor, *parameters);
   if (!outer::all_finite(gradient)) {
     note("progress_discarded", {{"fragment", std::uint64_t{f.value}}, {"reason", std::string("not finite")}});
-    return discard_progress(now);
+    return discard_progress();
   }
   OutstandingOffer offer;
   offer.serial = config_.incarnation + ++offers_made_;
@@ -110,7 +111,7 @@ void Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
   send_offer(f, now);
 }
 
-void Protocol::discard_progress(Seconds) {
+void Protocol::discard_progress() {
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
     auto& s = fragments_[f];
     s.steps_since = s.tokens_since = 0;
@@ -159,6 +160,7 @@ void Protocol::observe(SiteId site, bool alive, Incarnation incarnation, Seconds
     peer.incarnation = incarnation;
   }
   peer.alive = alive;
+  for (auto& round : rounds_) round.snapshot_asked_at.reset();  // whom we asked may be gone
   if (alive) {
     note("site_up", {{"site", name_of(site)}, {"incarnation", incarnation}});
     send_status(site);
@@ -211,6 +213,7 @@ void Protocol::send_status(SiteId to) {
   for (const auto& s : fragments_) out.fragments.push_back(s.status());
   out.inner_step = inner_steps_;
   out.finished = finished();
+  out.ready = begun_ && !joining();
   send(to, std::move(out));
 }
 
@@ -235,6 +238,7 @@ std::string Protocol::gate(const Letter& in) const {
   if (in.kind == LetterKind::snapshot_request) return "";
   const auto size = state(in.fragment).anchor->size();
   if (!in.values || in.values->size() != size) return "layout";
+  if (in.kind == LetterKind::offer && in.tokens > config_.total_tokens) return "implausible";
   if (in.kind == LetterKind::snapshot && (!in.momentum || in.momentum->size() != size)) return "layout";
   if (!outer::all_finite(*in.values) || (in.momentum && !outer::all_finite(*in.momentum))) return "not_finite";
   const auto known = [&](const store::OfferRecord& offer) { return offer.site.value < peers_.size(); };
@@ -306,16 +310,34 @@ void Protocol::receive_commit(const Letter& in, Seconds now) {
     *current = std::move(next);
     return;
   }
-  std::vector<std::string> names;
-  for (const auto& offer : in.offers) names.push_back(name_of(offer.site));
-  note("commit", {{"fragment", std::uint64_t{f.value}},
-                  {"version", in.version},
-                  {"anchor", in.anchor.hex()},
-                  {"steward", name_of(in.site)},
-                  {"offers", names},
-                  {"tokens", in.tokens}});
+  note_commit(in, Seconds{0});
   const auto base = base_after(*current, next);
   replace(f, std::move(next), base);
+}
+
+// What a replay needs: which offers were merged, in which order, with which weights.
+void Protocol::note_commit(const Letter& commit, Seconds waited) {
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> serials, tokens, steps;
+  std::vector<double> weights;
+  for (const auto& offer : commit.offers) {
+    names.push_back(name_of(offer.site));
+    serials.push_back(offer.serial);
+    tokens.push_back(offer.tokens);
+    steps.push_back(offer.steps);
+    weights.push_back(offer.weight);
+  }
+  note("commit", {{"fragment", std::uint64_t{commit.fragment.value}},
+                  {"version", commit.version},
+                  {"anchor", commit.anchor.hex()},
+                  {"steward", name_of(commit.site)},
+                  {"offers", names},
+                  {"serials", serials},
+                  {"offer_tokens", tokens},
+                  {"offer_steps", steps},
+                  {"weights", weights},
+                  {"tokens", commit.tokens},
+                  {"seconds", waited.count()}});
 }
 
 // Puts a committed state in place; steps and tokens that went into it leave the site's own count.

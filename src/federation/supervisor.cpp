@@ -37,6 +37,9 @@ bool open_for_letters(const std::optional<MailboxMemory>& memory) {
   return memory && memory->gateway_alive() && !memory->gateway().closed;
 }
 
+/// Of a long row of failures the first are written down, then every 50th: a peer may be away for weeks.
+bool worth_telling(unsigned in_a_row) { return in_a_row <= 5 || in_a_row % 50 == 0; }
+
 bool runs(ConnectorState state) {
   return state == ConnectorState::starting || state == ConnectorState::handshake || state == ConnectorState::up;
 }
@@ -50,7 +53,7 @@ class Supervisor::Line {
   ~Line() { end_dial(); }
   void step(Seconds now);
   /// The island has ended in good order and nothing of this link runs any more.
-  [[nodiscard]] bool done(Seconds now) const;
+  [[nodiscard]] bool done() const { return finished_; }
   void end_connector() const;
 
  private:
@@ -62,6 +65,7 @@ class Supervisor::Line {
 
   void look_at_mailbox(Seconds now);
   void note_change(Seconds now);
+  void finish_when_closed(Seconds now);
   void kill_when_stalled(Seconds now);
   void watch_dial(Seconds now);
   void dial_when_due(Seconds now);
@@ -83,14 +87,16 @@ class Supervisor::Line {
 
   std::uint64_t beat_ = 0, sessions_ = 0;
   Seconds beat_moved_{}, changed_{};
-  bool up_ = false, seen_open_ = false;
+  bool up_ = false, seen_open_ = false, finished_ = false;
 
   std::optional<Child> dial_;
   std::uint64_t connector_before_dial_ = 0;
   bool stood_ = false;              ///< the present dial led to a session
+  bool told_ = false;               ///< the present dial was written down
   Seconds dialed_{}, next_dial_{}, start_took_{};
   std::optional<Seconds> connector_gone_;
   unsigned failures_ = 0, dials_ = 0;
+  unsigned kills_ = 0;              ///< of connectors since a session stood
   std::string refusal_;
 };
 
@@ -110,6 +116,7 @@ ConnectorState Supervisor::Line::state() const {
 void Supervisor::Line::step(Seconds now) {
   look_at_mailbox(now);
   note_change(now);
+  finish_when_closed(now);
   kill_when_stalled(now);
   watch_dial(now);
   dial_when_due(now);
@@ -125,6 +132,7 @@ void Supervisor::Line::look_at_mailbox(Seconds now) {
   }
   // A mailbox that was closed before we came is of an earlier run: the island is still to start.
   seen_open_ = seen_open_ || open_for_letters(memory_);
+  if (seen_open_) finished_ = false;
   const bool closed = seen_open_ && memory_ && memory_->gateway().closed;
   if (!closed) closed_at_.reset();
   else if (!closed_at_) closed_at_ = now;
@@ -149,7 +157,7 @@ void Supervisor::Line::note_change(Seconds now) {
     std::printf("link to %s is up\n", peer().name.c_str());
     if (dial_ && !stood_) start_took_ = now - dialed_;
     up_ = stood_ = true;
-    failures_ = 0;
+    failures_ = kills_ = 0;
     changed_ = now;
   }
   sessions_ = sessions;
@@ -159,6 +167,18 @@ void Supervisor::Line::note_change(Seconds now) {
   if (refusal.empty()) return;
   log_.write("link_refused", {{"peer", peer().name}, {"reason", refusal}});
   std::printf("link to %s is refused: %s\n", peer().name.c_str(), refusal.c_str());
+}
+
+/// The mailbox is of no more use once its island has ended in good order and the connector is gone.
+void Supervisor::Line::finish_when_closed(Seconds now) {
+  if (!closed_at_) return;
+  if (now - *closed_at_ > closing_time) end_connector();
+  else if (up_ || alive(connector())) return;
+  memory_->remove_closed();
+  memory_.reset();
+  closed_at_.reset();
+  seen_open_ = false;
+  finished_ = true;
 }
 
 std::string Supervisor::Line::reason() const {
@@ -179,7 +199,10 @@ void Supervisor::Line::kill_when_stalled(Seconds now) {
   const bool up = state() == ConnectorState::up;
   const Seconds patience = up ? options_.peer_deadline : start_patience();
   if (now - beat_moved_ < patience || !alive(connector())) return;
-  log_.write("connector_killed", {{"peer", peer().name}, {"silent_seconds", (now - beat_moved_).count()}});
+  if (worth_telling(++kills_))
+    log_.write("connector_killed", {{"peer", peer().name},
+                                    {"silent_seconds", (now - beat_moved_).count()},
+                                    {"in_a_row", std::uint64_t{kills_}}});
   kill_process(connector());
 }
 
@@ -195,10 +218,12 @@ void Supervisor::Line::watch_dial(Seconds now) {
     std::filesystem::resize_file(output_, 0, none);
   const bool lingers = connector_gone_ && now - *connector_gone_ > linger;
   if (!status && !lingers) return;
-  log_.write("dial_ended", {{"peer", peer().name},
-                            {"how", std::string(status ? "by itself" : "killed: it outlived its connector")},
-                            {"wait_status", std::int64_t{status.value_or(0)}},
-                            {"seconds", (now - dialed_).count()}});
+  if (told_ || stood_)
+    log_.write("dial_ended", {{"peer", peer().name},
+                              {"attempt", std::uint64_t{dials_}},
+                              {"how", std::string(status ? "by itself" : "killed: it outlived its connector")},
+                              {"wait_status", std::int64_t{status.value_or(0)}},
+                              {"seconds", (now - dialed_).count()}});
   end_dial();
   schedule(now);
 }
@@ -244,6 +269,8 @@ void Supervisor::Line::dial_when_due(Seconds now) {
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
+  const unsigned in_a_row = failures_ + 1;
+  told_ = worth_telling(in_a_row);
   connector_before_dial_ = connector();
   connector_gone_.reset();
   stood_ = false;
@@ -252,15 +279,14 @@ void Supervisor::Line::dial_when_due(Seconds now) {
   try {
     dial_.emplace(dial_command(options_, peer_), environment, output_);
   } catch (const SystemError& error) {
-    log_.write("dial_failed", {{"peer", peer().name}, {"reason", std::string(error.what())}});
+    if (told_) log_.write("dial_failed", {{"peer", peer().name}, {"reason", std::string(error.what())}});
     return schedule(now);
   }
-  log_.write("dial", {{"peer", peer().name}, {"attempt", std::uint64_t{++dials_}}});
-}
-
-bool Supervisor::Line::done(Seconds now) const {
-  if (!closed_at_) return false;
-  return !alive(connector()) || now - *closed_at_ > closing_time;
+  ++dials_;
+  if (told_)
+    log_.write("dial", {{"peer", peer().name},
+                        {"attempt", std::uint64_t{dials_}},
+                        {"in_a_row", std::uint64_t{in_a_row}}});
 }
 
 Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {
@@ -277,7 +303,7 @@ Supervisor::~Supervisor() {
 bool Supervisor::step(Seconds now) {
   for (const auto& line : lines_) line->step(now);
   std::fflush(stdout);
-  return lines_.empty() || !std::ranges::all_of(lines_, [&](const auto& line) { return line->done(now); });
+  return lines_.empty() || !std::ranges::all_of(lines_, [](const auto& line) { return line->done(); });
 }
 
 }  // namespace Atoll::federation

@@ -1,6 +1,7 @@
 #include "atoll/mpi/communicator.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "door.hpp"
@@ -45,10 +46,16 @@ Communicator Communicator::world() {
   return Communicator(std::move(state));
 }
 
-int Communicator::rank() const noexcept { return state_->rank; }
-int Communicator::size() const noexcept { return state_->size; }
+int Communicator::rank() const noexcept {
+  return state_->rank;
+}
+int Communicator::size() const noexcept {
+  return state_->size;
+}
 
-void Communicator::barrier() const { require_success(MPI_Barrier(state_->communicator), "MPI_Barrier"); }
+void Communicator::barrier() const {
+  require_success(MPI_Barrier(state_->communicator), "MPI_Barrier");
+}
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) const {
   while (!bytes.empty()) {
@@ -105,6 +112,11 @@ Request Communicator::receive(std::span<std::byte> bytes, int from, int tag) con
                             &request->request),
                   "MPI_Irecv");
   return Request(std::move(request));
+}
+
+void Communicator::abort(int status) const {
+  MPI_Abort(state_->communicator, status);
+  std::_Exit(status);
 }
 
 int Communicator::failed() const {

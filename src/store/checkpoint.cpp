@@ -45,6 +45,10 @@ void prune(const fs::path& folder, const fs::path& saved, std::size_t keep) {
 
 }  // namespace
 
+fs::path checkpoint_file(const fs::path& folder, std::uint64_t step) {
+  return folder / name_at(step);
+}
+
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
@@ -56,7 +60,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
 
 fs::path save(const Checkpoint& checkpoint, const fs::path& folder, std::size_t keep) {
   ATOLL_EXPECT(keep > 0, "a checkpoint that is not kept");
-  const fs::path path = folder / name_at(checkpoint.step);
+  const fs::path path = checkpoint_file(folder, checkpoint.step);
   File file = File::create(path);
   write(checkpoint, file);
   file.publish();

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::array<unsigned char, 8> hdf5_signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-[[noreturn]] void refuse(const char* reason, const std::string& detail) { throw LetterRefused(reason, detail); }
+[[noreturn]] void refuse(const char* reason, const std::string& detail) {
+  throw LetterRefused(reason, detail);
+}
 
 // Reads from the root of an image. Nothing that the image claims is believed before it has been compared with what we
 // write.
@@ -120,6 +122,12 @@ std::map<std::string, H5L_type_t> expect_members(hid_t file) {
   return members;
 }
 
+bool yes_or_no(const Root& root, const char* name) {
+  const auto number = root.number32(name);
+  if (number > 1) refuse("layout", std::string(name) + " is neither 0 nor 1");
+  return number == 1;
+}
+
 LetterKind kind_named(const std::string& name) {
   for (std::uint32_t number = 1; number <= static_cast<std::uint32_t>(LetterKind::leave); ++number)
     if (name_of(LetterKind{number}) == name) return LetterKind{number};
@@ -149,9 +157,8 @@ void read_header(const Root& root, Letter& letter) {
   letter.steps = root.number("steps");
   letter.tokens = root.number("tokens");
   letter.inner_step = root.number("inner_step");
-  const auto finished = root.number32("finished");
-  if (finished > 1) refuse("layout", "finished is neither 0 nor 1");
-  letter.finished = finished == 1;
+  letter.finished = yes_or_no(root, "finished");
+  letter.ready = yes_or_no(root, "ready");
 }
 
 Values read_values(const Root& root, const char* name) {

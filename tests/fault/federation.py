@@ -99,27 +99,34 @@ class Federation(unittest.TestCase):
         self.assert_equal_anchors(alpha, beta, least=4)
 
     def test_a_killed_site_comes_back_by_the_same_command_and_takes_what_it_missed(self):
-        options = ["--checkpoint-every", 50]
-        alpha, beta = self.sites({"federation": {"tokens": tokens_for(150), "grace_seconds": 1}}, options=options)
-        for site in (alpha, beta):
+        self.kill_and_bring_back("beta")
+
+    def test_a_killed_steward_comes_back_the_same_way(self):
+        self.kill_and_bring_back("alpha")
+
+    def kill_and_bring_back(self, victim):
+        changes = {"federation": {"tokens": tokens_for(150), "grace_seconds": 1}}
+        sites = {site.name: site for site in self.sites(changes, options=["--checkpoint-every", 50])}
+        killed, survivor = sites[victim], sites[next(name for name in SITES if name != victim)]
+        for site in sites.values():
             site.start()
-        beta.wait_for_event("checkpoint")
-        beta.wait_for(lambda s: len(s.events("commit")) >= 10, 60, "ten commits")
-        beta.kill()
+        killed.wait_for_event("checkpoint")
+        killed.wait_for(lambda s: len(s.events("commit")) >= 10, 60, "ten commits")
+        killed.kill()
         killed_at = time.time()
-        alone = alpha.wait_for(lambda s: events_since(s, killed_at, "commit")[11:], 60, "commits alone")
-        self.assertEqual(alone[-1]["offers"], ["alpha"])
-        beta.start()
-        caught_up = beta.wait_for(lambda s: events_since(s, killed_at, "joined", "snapshot_taken"), 60, "catches up")[-1]
+        alone = survivor.wait_for(lambda s: events_since(s, killed_at, "commit")[11:], 60, "commits alone")
+        self.assertEqual(alone[-1]["offers"], [survivor.name])
+        killed.start()
+        caught_up = killed.wait_for(lambda s: events_since(s, killed_at, "joined", "snapshot_taken"), 60, "catch up")[-1]
         self.assertGreater(caught_up["bytes"], 0)
         if caught_up["event"] == "joined":
             self.assertGreater(caught_up["seconds"], 0)
-        for site in (alpha, beta):
+        for site in sites.values():
             site.finish(180)
-        self.assertGreater(beta.events("start")[-1]["step"], 0, "beta resumed from a checkpoint")
-        self.assert_equal_anchors(alpha, beta, least=10)
-        self.assertEqual(alpha.digests(), beta.digests())
-        self.assertTrue(commits_of_both(alpha, caught_up["time"]), "both train together again")
+        self.assertGreater(killed.events("start")[-1]["step"], 0, "it resumed from a checkpoint")
+        self.assert_equal_anchors(killed, survivor, least=10)
+        self.assertEqual(killed.digests(), survivor.digests())
+        self.assertTrue(commits_of_both(survivor, caught_up["time"]), "both train together again")
 
     def test_a_site_that_starts_thirty_seconds_late_joins_by_itself(self):
         alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2])

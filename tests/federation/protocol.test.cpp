@@ -248,6 +248,92 @@ TEST(Protocol, AStewardThatComesBackMergesNothingBeforeItHasHeardTheOthers) {
   EXPECT_EQ(sites.state(0).digest, sites.state(1).digest);
 }
 
+TEST(Protocol, TheFirstSiteThatComesBackHoldsUpNobodyWhileItCatchesUp) {
+  SitesInMemory sites(3);
+  for (int i = 0; i < 3; ++i) sites.start(i);
+  sites.deliver();
+  sites.kill(0);
+  sites.begin_by_hand();
+  sites.start(0);
+  sites.deliver();
+  EXPECT_EQ(sites.protocol(1).steward(), SiteId{1});
+  EXPECT_EQ(sites.protocol(2).steward(), SiteId{1});
+  for (int i = 1; i < 3; ++i) sites.step(i, 1.0F);
+  for (int i = 1; i < 3; ++i) sites.offer(i);
+  sites.deliver();
+  sites.pass(sites.config().grace.count() + 1);
+  sites.deliver();
+  EXPECT_EQ(sites.state(1).version, 1);
+  EXPECT_EQ(sites.state(2).digest, sites.state(1).digest);
+  sites.protocol(0).begin(sites.now());
+  sites.deliver();
+  EXPECT_EQ(sites.protocol(2).steward(), SiteId{0});
+}
+
+TEST(Protocol, OffersThatAreNotFiniteTogetherDoNotPoisonTheAnchor) {
+  SitesInMemory sites(2);
+  sites.start(0);
+  sites.start(1);
+  sites.deliver();
+  sites.step(0, 1.0F);
+  for (int step = 0; step < 3; ++step) sites.step(1, 1.1e38F);
+  sites.offer(1);
+  sites.offer(0);
+  sites.deliver();
+  sites.pass(sites.config().grace.count() + 1);
+  sites.deliver();
+  EXPECT_EQ(sites.protocol(0).refused().at("merge_not_finite"), 1);
+  EXPECT_EQ(sites.state(0).version, 1);
+  EXPECT_TRUE(outer::all_finite(*sites.state(0).anchor));
+  EXPECT_EQ(sites.state(1).digest, sites.state(0).digest);
+}
+
+TEST(Protocol, AFinishedSiteServesOneThatIsAwayForAMoment) {
+  SitesInMemory sites(2, 1);
+  sites.config().total_tokens = 20;
+  sites.start(0);
+  sites.start(1);
+  sites.deliver();
+  for (int i = 0; i < 2; ++i) sites.step(i, 1.0F);
+  sites.offer(1);
+  sites.deliver();
+  sites.offer(0);
+  sites.connect(0, 1, false);  // the last commit is lost
+  sites.deliver();
+  EXPECT_TRUE(sites.protocol(0).finished());
+  EXPECT_FALSE(sites.protocol(0).all_finished());
+  sites.connect(0, 1, true);
+  sites.deliver();
+  for (int i = 0; i < 3; ++i) {
+    sites.pass(sites.config().catch_up_after.count());
+    sites.deliver();
+  }
+  EXPECT_EQ(sites.state(1).digest, sites.state(0).digest);
+  EXPECT_TRUE(sites.protocol(0).all_finished());
+  EXPECT_TRUE(sites.protocol(1).all_finished());
+}
+
+TEST(Protocol, MoreTokensWinAlsoAgainstMoreCommits) {
+  SitesInMemory sites(2, 1);
+  sites.start(0);
+  sites.start(1);
+  sites.connect(0, 1, false);
+  for (int round = 0; round < 3; ++round) {  // many small commits here
+    sites.step(1, 1.0F);
+    sites.offer(1);
+  }
+  for (int step = 0; step < 10; ++step) sites.step(0, 1.0F);  // one large one there
+  sites.offer(0);
+  const auto heavier = sites.state(0).digest;
+  sites.connect(0, 1, true);
+  for (int i = 0; i < 10; ++i) {
+    sites.pass(sites.config().catch_up_after.count());
+    sites.deliver();
+  }
+  EXPECT_EQ(sites.state(0).digest, heavier);
+  EXPECT_EQ(sites.state(1).digest, heavier);
+}
+
 TEST(Protocol, AfterAPartitionAllFollowTheHeavierBranch) {
   SitesInMemory sites(3, 2);
   for (int i = 0; i < 3; ++i) sites.start(i);
@@ -315,6 +401,7 @@ TEST(Protocol, LettersThatFailAGateAreSetAsideAndCounted) {
             "not_finite");
   EXPECT_EQ(refused_for([](auto& l) { l.parent = store::digest_of("elsewhere"); }), "other_branch");
   EXPECT_EQ(refused_for([](auto& l) { l.tokens = 0; }), "no_tokens");
+  EXPECT_EQ(refused_for([](auto& l) { l.tokens = std::uint64_t{1} << 62; }), "implausible");
   EXPECT_EQ(refused_for([](auto&) {}), "accepted");
 }
 

@@ -1,9 +1,10 @@
+#include "atoll/store/letter.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <thread>
 
-#include "atoll/store/letter.hpp"
 #include "sample_letters.hpp"
 
 namespace Atoll::store::test {
@@ -36,6 +37,7 @@ void expect_equal(const Letter& found, const Letter& wanted) {
   EXPECT_EQ(found.fragments, wanted.fragments);
   EXPECT_EQ(found.inner_step, wanted.inner_step);
   EXPECT_EQ(found.finished, wanted.finished);
+  EXPECT_EQ(found.ready, wanted.ready);
   expect_equal(found.values, wanted.values);
   expect_equal(found.momentum, wanted.momentum);
 }

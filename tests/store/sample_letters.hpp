@@ -32,6 +32,7 @@ inline Letter full_letter(LetterKind kind, std::size_t values = 100) {
   letter.fragments = {{40, digest_of("a"), 5000}, {41, digest_of("b"), 6000}};
   letter.inner_step = 1230;
   letter.finished = true;
+  letter.ready = true;
   letter.values = ramp(values, 1.0f);
   letter.momentum = ramp(values, -1.0f);
   return letter;

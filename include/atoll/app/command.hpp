@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct Manual {
 [[nodiscard]] bool parse(std::span<const std::string> arguments, const Manual& manual,
                          const po::options_description& options, const po::positional_options_description& positional,
                          po::variables_map& values);
+
+/// The exit status that tells scripts what kind of error ended the program.
+[[nodiscard]] ExitStatus status_of(const std::exception& error);
 
 ExitStatus run_tokenize(std::span<const std::string> arguments);
 ExitStatus run_island(std::span<const std::string> arguments);

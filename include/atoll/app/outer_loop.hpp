@@ -13,8 +13,7 @@ namespace Atoll::app {
 /// Local; the training thread of rank 0.
 class OuterLoop {
  public:
-  OuterLoop(const FederationFile& federation, InnerLoop& inner, federation::Gateway& gateway)
-      : federation_(federation), inner_(inner), gateway_(gateway) {}
+  OuterLoop(const FederationFile& federation, InnerLoop& inner, federation::Gateway& gateway);
 
   /// Tells the protocol of the inner step that was just made.
   void stepped();

@@ -5,7 +5,8 @@
 
 namespace Atoll::app {
 
-/// One site's folder of one run: log.jsonl, federation.ini, checkpoints/, DONE. Held by one island at a time (flock).
+/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, DONE. Held by one island at a time
+/// (flock; on a file system without locks it only warns).
 class RunDirectory {
  public:
   enum class Opening { fresh, resume };

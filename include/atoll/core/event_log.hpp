@@ -13,7 +13,7 @@ namespace Atoll {
 
 /// One value of a log line. Numbers that are not finite are written as null.
 using LogValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>,
-                              std::vector<std::uint64_t>>;
+                              std::vector<std::uint64_t>, std::vector<double>>;
 
 /// One named value of a log line; any integer, floating point number or text converts to it.
 struct LogField {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,9 +19,18 @@ namespace Atoll::federation {
 
 /// What the progress line says of all links together.
 struct Traffic {
-  std::uint64_t bytes_sent = 0;      ///< on the wire
-  std::uint64_t bytes_received = 0;  ///< on the wire
-  std::uint64_t letters_dropped = 0; ///< for sites that were gone
+  std::uint64_t bytes_sent = 0;       ///< on the wire
+  std::uint64_t bytes_received = 0;   ///< on the wire
+  std::uint64_t letters_dropped = 0;  ///< for sites that were gone
+};
+
+/// Where the federation stands, as the gateway thread saw it last.
+struct Standing {
+  Version round = 0;            ///< the version that all fragments have reached
+  std::size_t sites_alive = 1;  ///< including this one
+  double progress_tokens = 0;   ///< as Protocol::progress_tokens()
+  bool joining = false;
+  bool finished = false;
 };
 
 /// Room that the mailboxes of a federation need. @param largest_fragment [values]
@@ -41,10 +51,11 @@ class Gateway {
 
   [[nodiscard]] static Seconds now();
 
-  /// Calls visitor(protocol, now) under the lock, waiting for it.
+  /// Calls visitor(protocol, now) under the lock, waiting for it.   @throws what ended the gateway thread
   template <class Visitor>
   auto visit(Visitor&& visitor) {
     const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
     return visitor(protocol_, now());
   }
 
@@ -52,10 +63,13 @@ class Gateway {
   template <class Visitor>
   bool try_visit(Visitor&& visitor) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock && failure_) std::rethrow_exception(failure_);
     if (lock) visitor(protocol_, now());
     return lock.owns_lock();
   }
 
+  /// Neither waits for the gateway thread's work on the protocol.
+  [[nodiscard]] Standing standing() const;
   [[nodiscard]] Traffic traffic() const;
   /// Why a link was refused, by site; empty when none was.
   [[nodiscard]] std::map<SiteId, std::string> refusals() const;
@@ -70,7 +84,9 @@ class Gateway {
     std::string refusal;
   };
 
-  void run();
+  void run() noexcept;
+  void carry_until_stopped();
+  void publish_standing();
   [[nodiscard]] bool round_trip();
   void observe(SiteId site, Correspondent& peer);
   [[nodiscard]] bool collect(Correspondent& peer);
@@ -81,8 +97,10 @@ class Gateway {
   Protocol protocol_;
   std::map<SiteId, Correspondent> peers_;
   EventLog& log_;
-  mutable std::mutex mutex_;        ///< protocol_
-  mutable std::mutex view_mutex_;   ///< link, refusal and dropped_, as others see them
+  mutable std::mutex mutex_;       ///< protocol_ and failure_
+  mutable std::mutex view_mutex_;  ///< standing_, link, refusal and dropped_, as others see them
+  std::exception_ptr failure_;     ///< what ended the gateway thread too early
+  Standing standing_;
   std::uint64_t dropped_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

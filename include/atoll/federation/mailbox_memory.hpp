@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -129,9 +130,13 @@ class MailboxMemory {
   /// A later incarnation has put its own file in the place of this one.
   [[nodiscard]] bool replaced() const;
   [[nodiscard]] bool gateway_alive() const;
+  /// Deletes the file of an island that has ended in good order, and folders that are empty then, but not the root.
+  /// Nothing when it is not closed or a later incarnation has replaced it.
+  void remove_closed() const;
 
  private:
   MailboxMemory(const MailboxAddress& address, int descriptor, std::size_t bytes);
+  std::filesystem::path root_;
   std::string file_;
   int descriptor_ = -1;
   std::byte* base_ = nullptr;

@@ -29,8 +29,9 @@ class Child {
   Child& operator=(Child&& other) noexcept;
   ~Child();
 
+  /// -1 once it has ended.
   [[nodiscard]] pid_t process() const noexcept { return process_; }
-  /// Its wait status, once it has ended.
+  /// Its wait status, once it has ended; what it left of its group is then killed.
   [[nodiscard]] std::optional<int> ended();
   /// SIGKILL to the whole group; waits for the leader.
   void kill_group() noexcept;

@@ -26,10 +26,11 @@ struct ProtocolConfig {
   std::uint32_t quorum = 1;  ///< K: offers that a steward needs at least
   Seconds grace{2.0};        ///< how long it then waits for the other live sites
   Seconds status_interval{0.5};
-  Seconds catch_up_after{5.0};  ///< how long a peer may be one commit ahead before we ask it for a snapshot
-  Seconds resend_after{30.0};   ///< an unanswered offer is sent again
-  Seconds join_patience{20.0};  ///< a donor that sends nothing for so long is given up
-  Version far_behind = 4;       ///< from so many missed commits on, the whole model is taken over at once
+  Seconds catch_up_after{5.0};    ///< how long a peer may be one commit ahead before we ask it for a snapshot
+  Seconds resend_after{120.0};    ///< an unanswered offer is sent again
+  Seconds ask_again_after{30.0};  ///< an unanswered request for a snapshot is sent again
+  Seconds join_patience{120.0};   ///< a donor that lives but sends nothing for so long is given up
+  Version far_behind = 4;         ///< from so many missed commits on, the whole model is taken over at once
   outer::WeightRule weights = outer::WeightRule::tokens_per_step;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
@@ -70,13 +71,15 @@ class Protocol {
   /// The island begins to train. Until then it listens and catches up, but merges nothing: a steward that has just come
   /// back must first hear what was committed without it.
   void begin(Seconds now);
+  /// The island is about to stop: from here on nothing is merged, so that its last checkpoint stays its last state.
+  void rest() { begun_ = false; }
   /// One inner step of `tokens` tokens was made.
   void stepped(std::uint64_t tokens);
   /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
   void offer(FragmentId fragment, store::Values parameters, Seconds now);
   [[nodiscard]] bool may_offer(FragmentId fragment) const;
   /// The own parameters became unusable (not finite): take the anchors again.
-  void discard_progress(Seconds now);
+  void discard_progress();
 
   // Events of the world.
   void receive(const store::Letter& letter, Seconds now);
@@ -94,6 +97,7 @@ class Protocol {
   // Views.
   [[nodiscard]] const std::vector<FragmentState>& fragments() const noexcept { return fragments_; }
   [[nodiscard]] const ProtocolConfig& config() const noexcept { return config_; }
+  /// The first live site that is ready for the duty: it has begun, takes over no model and has told its status.
   [[nodiscard]] SiteId steward() const;
   [[nodiscard]] std::size_t sites_alive() const;  ///< including this one
   [[nodiscard]] bool joining() const noexcept { return joining_.has_value(); }
@@ -102,7 +106,7 @@ class Protocol {
   [[nodiscard]] bool settled() const;
   /// All fragments have merged their tokens: nothing is left to train.
   [[nodiscard]] bool finished() const;
-  /// Every live site has said that it is finished.
+  /// Every site that was heard of and took no leave has said that it is finished.
   [[nodiscard]] bool all_finished() const;
   /// Tokens of the whole federation that the model has learned from: merged ones (mean over the fragments) and an
   /// estimate of those under way.
@@ -118,6 +122,7 @@ class Protocol {
     std::optional<store::Letter> status;
     std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
     bool heard = false;       ///< this incarnation has told its status before
+    bool finished = false;    ///< it said so, and is not forgotten when the link breaks
     std::optional<Seconds> ahead_since;
   };
   struct Round {  ///< what a steward has gathered for the next commit of one fragment
@@ -142,6 +147,7 @@ class Protocol {
   [[nodiscard]] std::string name_of(SiteId site) const { return config_.sites.at(site.value); }
   [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
   void send(SiteId to, store::Letter letter) { sends_.push_back({to, std::move(letter)}); }
+  void note_commit(const store::Letter& commit, Seconds waited);
   void note(std::string event, std::vector<LogField> fields) {
     notes_.push_back({std::move(event), std::move(fields)});
   }
@@ -157,6 +163,8 @@ class Protocol {
   void replace(FragmentId f, FragmentState next, store::Values base);
 
   // steward.cpp: the steward's side
+  [[nodiscard]] bool may_be_steward(SiteId site) const;
+  void set_aside_largest(FragmentId f, const std::vector<const store::Letter*>& offers);
   [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
   [[nodiscard]] std::vector<const store::Letter*> usable_offers(FragmentId f) const;
   void merge_if_ready(FragmentId f, Seconds now);
@@ -166,6 +174,7 @@ class Protocol {
   void receive_status(const store::Letter& letter, Seconds now);
   void receive_snapshot_request(const store::Letter& letter);
   void receive_snapshot(const store::Letter& letter, Seconds now);
+  [[nodiscard]] bool heavier(SiteId peer) const;
   [[nodiscard]] Relation relation(FragmentId f, const store::FragmentStatus& theirs) const;
   enum class Haste { none, at_once };
   void compare(SiteId peer, Seconds now, Haste haste);

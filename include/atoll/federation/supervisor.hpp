@@ -29,7 +29,8 @@ struct SupervisorOptions {
 
 /// Keeps the links of one site standing: starts pair worlds, starts them again, kills what has stopped beating.
 ///
-/// Looks only at shared memory and processes; needs no word from the island or the peers. Thread use: one thread.
+/// Looks only at shared memory and processes; needs no word from the island or the peers. Removes the mailbox of a link
+/// that is done. Thread use: one thread.
 class Supervisor {
  public:
   /// @throws SystemError  the run directory cannot be written

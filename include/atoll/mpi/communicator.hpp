@@ -42,6 +42,9 @@ class Communicator {
   [[nodiscard]] Request send(std::span<const std::byte> bytes, int to, int tag) const;
   [[nodiscard]] Request receive(std::span<std::byte> bytes, int from, int tag) const;
 
+  /// Ends all ranks of this mpirun at once; for an error on one rank that the others cannot know of. Local.
+  [[noreturn]] void abort(int status) const;
+
   /// Ranks of this communicator that are known to have failed. Local.
   [[nodiscard]] int failed() const;
 

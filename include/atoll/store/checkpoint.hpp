@@ -35,14 +35,14 @@ struct OutstandingOffer {
 /// One fragment's side of the federation.
 struct FragmentCheckpoint {
   Version version = 0;
-  Digest anchor_digest;             ///< of anchor and momentum, as in FragmentStatus
+  Digest anchor_digest;  ///< of anchor and momentum, as in FragmentStatus
   std::uint64_t tokens_merged = 0;
   std::uint64_t steps_since_base = 0;
   std::uint64_t tokens_since_base = 0;
   Values anchor;
   Values momentum;
-  Values residual;                  ///< null: none
-  std::vector<OfferRecord> merged;  ///< the newest merged offer of each site
+  Values residual;                                 ///< null: none
+  std::vector<OfferRecord> merged;                 ///< the newest merged offer of each site
   std::vector<std::pair<Version, Digest>> recent;  ///< digests of recent anchors, oldest first
   std::optional<OutstandingOffer> outstanding;
 };
@@ -86,6 +86,9 @@ std::filesystem::path save(const Checkpoint& checkpoint, const std::filesystem::
 /// @throws Error  there are checkpoints, but none is whole
 [[nodiscard]] std::optional<FoundCheckpoint> load_newest(const std::filesystem::path& folder,
                                                          const SkippedCheckpoint& skipped = {});
+
+/// Where save() puts the checkpoint of `step`.
+[[nodiscard]] std::filesystem::path checkpoint_file(const std::filesystem::path& folder, std::uint64_t step);
 
 /// Checkpoints in `folder`, oldest first, by name only. Parts that a kill left are not counted.
 [[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);

@@ -17,12 +17,12 @@ namespace Atoll::store {
 using Values = std::shared_ptr<const std::vector<float>>;
 
 enum class LetterKind : std::uint32_t {
-  status = 1,        ///< "this is where I am": versions, digests, tokens; sent often, small
-  offer = 2,         ///< one site's pseudo-gradient of one fragment
-  commit = 3,        ///< the merged pseudo-gradient that makes version v - 1 into v
+  status = 1,  ///< "this is where I am": versions, digests, tokens; sent often, small
+  offer = 2,   ///< one site's pseudo-gradient of one fragment
+  commit = 3,  ///< the merged pseudo-gradient that makes version v - 1 into v
   snapshot_request = 4,
-  snapshot = 5,      ///< anchor and momentum of one fragment
-  leave = 6,         ///< an orderly farewell
+  snapshot = 5,  ///< anchor and momentum of one fragment
+  leave = 6,     ///< an orderly farewell
 };
 [[nodiscard]] std::string_view name_of(LetterKind kind);
 
@@ -39,8 +39,8 @@ struct OfferRecord {
 /// Where a site stands with one fragment.
 struct FragmentStatus {
   Version version = 0;
-  Digest anchor;                   ///< digest of the anchor and the momentum
-  std::uint64_t tokens_merged = 0; ///< tokens merged into the anchor since version 0: the weight of its history
+  Digest anchor;                    ///< digest of the anchor and the momentum
+  std::uint64_t tokens_merged = 0;  ///< tokens merged into the anchor since version 0: the weight of its history
   bool operator==(const FragmentStatus&) const = default;
 };
 
@@ -48,10 +48,10 @@ struct FragmentStatus {
 /// The byte form is an HDF5 file image, described in src/store/LETTER.md.
 struct Letter {
   LetterKind kind = LetterKind::status;
-  std::string federation;           ///< its name
-  Digest configuration;             ///< of everything that all sites must agree on
-  SiteId site;                      ///< the sender
-  Incarnation incarnation = 0;      ///< of the sender's island
+  std::string federation;       ///< its name
+  Digest configuration;         ///< of everything that all sites must agree on
+  SiteId site;                  ///< the sender
+  Incarnation incarnation = 0;  ///< of the sender's island
 
   FragmentId fragment;              ///< offer, commit, snapshot, snapshot_request
   Version version = 0;              ///< offer: base version; commit, snapshot: the version it leads to
@@ -62,11 +62,12 @@ struct Letter {
   std::uint64_t tokens = 0;         ///< offer: tokens since the base; commit, snapshot: tokens merged since version 0
   std::vector<OfferRecord> offers;  ///< commit: what was merged; snapshot: the newest merged offer of each site
   std::vector<FragmentStatus> fragments;  ///< status: one per fragment
-  std::uint64_t inner_step = 0;     ///< status: the sender's own step count
-  bool finished = false;            ///< status: the sender has nothing left to train
+  std::uint64_t inner_step = 0;           ///< status: the sender's own step count
+  bool finished = false;                  ///< status: the sender has nothing left to train
+  bool ready = false;                     ///< status: the sender may be steward: it has begun, and takes over no model
 
-  Values values;                    ///< offer, commit: pseudo-gradient; snapshot: anchor
-  Values momentum;                  ///< snapshot: momentum of the outer optimizer
+  Values values;    ///< offer, commit: pseudo-gradient; snapshot: anchor
+  Values momentum;  ///< snapshot: momentum of the outer optimizer
 };
 
 /// The bytes are no letter that this program takes. what() says why; `reason()` is one word for counters.
