@@ -4,9 +4,11 @@
 #include <boost/program_options.hpp>
 #include <cctype>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "atoll/core/error.hpp"
 #include "atoll/store/digest.hpp"
@@ -122,6 +124,42 @@ std::string resolved_text(const po::variables_map& values) {
   return text.str();
 }
 
+/// Negative numbers come out of the parser as huge ones.
+void check_counts(const std::filesystem::path& file, const FederationFile& f) {
+  constexpr std::uint64_t most = 1'000'000'000'000'000;
+  const std::pair<const char*, std::uint64_t> counts[] = {{"federation.tokens", f.protocol.total_tokens},
+                                                          {"outer.fragments", f.fragments},
+                                                          {"outer.inner_steps", f.schedule.inner_steps},
+                                                          {"outer.overlap", f.schedule.overlap}};
+  for (const auto& [key, count] : counts)
+    if (count > most) wrong(file, std::string(key) + " is negative or too large", "use 10^15 at most");
+  if (f.fragments == 0) wrong(file, "outer.fragments is 0", "set it to at least 1");
+}
+
+/// A NaN fails every comparison; infinity is beyond every bound here.
+void check_optimizers(const std::filesystem::path& file, const FederationFile& f) {
+  constexpr double largest = std::numeric_limits<double>::max();
+  const auto demand = [&](bool holds, const std::string& why, const std::string& advice) {
+    if (!holds) wrong(file, why, advice);
+  };
+  const auto& adamw = f.adamw;
+  demand(f.learning_rate.peak > 0 && f.learning_rate.peak <= largest,
+         "inner.learning_rate is not a positive number", "try 0.001");
+  demand(f.learning_rate.final_share >= 0 && f.learning_rate.final_share <= 1, "inner.final_share is not in 0 .. 1",
+         "try 0.1");
+  demand(adamw.beta1 >= 0 && adamw.beta1 < 1 && adamw.beta2 >= 0 && adamw.beta2 < 1,
+         "inner.beta1 or inner.beta2 is not in 0 .. 1", "try 0.9 and 0.95; 1 itself is excluded");
+  demand(adamw.epsilon > 0 && adamw.epsilon <= largest, "inner.epsilon is not a positive number", "try 1e-8");
+  demand(adamw.weight_decay >= 0 && adamw.weight_decay <= largest, "inner.weight_decay is negative or no number",
+         "try 0.1; 0 is none");
+  demand(adamw.clip_norm >= 0 && adamw.clip_norm <= largest, "inner.clip_norm is negative or no number",
+         "try 1; 0 is never");
+  demand(f.protocol.outer_learning_rate > 0 && f.protocol.outer_learning_rate <= 10,
+         "outer.learning_rate is not above 0 and at most 10", "try 0.7");
+  demand(f.protocol.outer_momentum >= 0 && f.protocol.outer_momentum < 1, "outer.momentum is not in 0 .. 1",
+         "try 0.9; 1 itself is excluded");
+}
+
 void check(const std::filesystem::path& file, const FederationFile& f, const RawSettings& raw) {
   const auto demand = [&](bool holds, const std::string& why, const std::string& advice) {
     if (!holds) wrong(file, why, advice);
@@ -133,7 +171,6 @@ void check(const std::filesystem::path& file, const FederationFile& f, const Raw
          "model.width " + std::to_string(m.width) + " is no multiple of model.heads " + std::to_string(m.heads),
          "choose a width that all heads can share");
   demand(f.batch > 0 && f.micro_batch > 0, "a batch under [inner] is not positive", "set it to at least 1");
-  demand(f.learning_rate.peak > 0, "inner.learning_rate is not positive", "try 0.001");
   demand(raw.warmup_share >= 0 && raw.warmup_share < 1, "inner.warmup_share is not in 0 .. 1", "try 0.02");
   demand(f.schedule.inner_steps > 0, "outer.inner_steps is 0", "set how many inner steps a round has, 20 say");
   demand(f.schedule.overlap < f.schedule.inner_steps, "outer.overlap is not less than outer.inner_steps",
@@ -210,6 +247,8 @@ FederationFile read_federation(const std::filesystem::path& file) {
   federation.resolved = resolved_text(values);
   federation.configuration = store::digest_of(federation.resolved);
   complete(file, federation, raw);
+  check_counts(file, federation);
+  check_optimizers(file, federation);
   check(file, federation, raw);
   return federation;
 }

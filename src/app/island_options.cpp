@@ -14,15 +14,34 @@ constexpr Manual manual{
         "    --site and --run). No site waits for a dead one: an island trains on alone, and takes part again when "
         "its\n"
         "    links are back.\n\n"
-        "    The run directory gets log.jsonl (every step and every event of the federation), federation.ini (the "
-        "resolved\n"
-        "    configuration), checkpoints/ (HDF5, the last two are kept) and, as the last act, DONE.\n\n"
+        "    The run directory gets log.jsonl (every step and every event of the federation),\n"
+        "    federation.ini.resolved (every setting that the sites agreed on), checkpoints/ (HDF5, the last two are "
+        "kept)\n"
+        "    and, as the last act, DONE.\n\n"
         "    SIGTERM or SIGUSR1 to the island: writes a checkpoint, takes leave, ends with status 85 (start me again).",
     .examples =
         "    mpirun -n 4 atoll island --federation f.ini --site alpha --tokens t.h5 --run runs/alpha --resume\n"
         "        goes on from the newest whole checkpoint of runs/alpha, or starts when there is none\n"
         "    atoll island --federation f.ini --site alpha --tokens t.h5 --run runs/alpha --dry-run\n"
         "        checks everything and prints what would be trained\n"};
+
+void check(const IslandOptions& o) {
+  constexpr std::uint64_t most_steps = 1'000'000'000'000'000, most_batches = 1'000'000;
+  if (o.threads < 0)
+    throw ConfigError("--threads is negative", "a rank has 1 thread at least", "use 0 to share the cores");
+  // Negative numbers come out of the parser as huge ones.
+  if (o.checkpoint_every > most_steps || o.evaluate_every > most_steps)
+    throw ConfigError("--checkpoint-every or --evaluate-every is negative or too large", "they count inner steps",
+                      "use 0 for only at the end");
+  if (o.evaluation_batches == 0 || o.evaluation_batches > most_batches)
+    throw ConfigError("--evaluation-batches is 0, negative or too large", "the loss is a mean over batches",
+                      "use 1 to " + std::to_string(most_batches));
+  for (const Seconds time : {o.gather, o.linger, o.progress_every})
+    if (!(time.count() >= 0))
+      throw ConfigError("--gather, --linger or --progress-every is negative", "they are seconds", "use 0 or more");
+  if (o.prompt.empty())
+    throw ConfigError("--prompt is empty", "a paragraph is sampled from its start on", "use a word of the text");
+}
 
 }  // namespace
 
@@ -61,10 +80,7 @@ std::optional<IslandOptions> parse_island_options(std::span<const std::string> a
   o.gather = Seconds{gather};
   o.linger = Seconds{linger};
   o.progress_every = Seconds{progress};
-  if (o.threads < 0)
-    throw ConfigError("--threads is negative", "a rank has 1 thread at least", "use 0 to share the cores");
-  if (gather < 0 || linger < 0 || progress < 0)
-    throw ConfigError("--gather, --linger or --progress-every is negative", "they are seconds", "use 0 or more");
+  check(o);
   return o;
 }
 

@@ -29,8 +29,12 @@ void print_help() {
                "    --help      this page\n"
                "    --version   version and build\n\n"
                "EXIT STATUS\n"
-               "    0   done                 64  wrong options        65  unsuitable input or checkpoint\n"
-               "    70  defect of Atoll      74  disk or network      85  checkpointed, start me again\n";
+               "    0   done\n"
+               "    64  wrong options, configuration or input file\n"
+               "    65  damaged data, checkpoint or letter\n"
+               "    70  defect of Atoll\n"
+               "    74  disk or network\n"
+               "    85  checkpointed, start me again\n";
 }
 
 // UCX, which MPI libraries bring along, catches the first ones when it is loaded and would stop in a debugger instead
@@ -58,25 +62,14 @@ std::span<const Command> commands() {
 }  // namespace Atoll::app
 
 int main(int argc, char** argv) {
-  using Atoll::ExitStatus;
   Atoll::app::restore_signals();
   const std::vector<std::string> arguments(argv + (argc > 0), argv + argc);
-  const auto fail = [](const std::exception& error, ExitStatus status) {
-    // All ranks of an island find the same wrong input; one of them says so.
-    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    if (status == ExitStatus::internal || rank == nullptr || std::string_view(rank) == "0")
-      std::cerr << "atoll: " << error.what() << std::endl;
-    return static_cast<int>(status);
-  };
   try {
     return static_cast<int>(Atoll::app::run(arguments));
-  } catch (const Atoll::ConfigError& error) {
-    return fail(error, ExitStatus::usage);
-  } catch (const Atoll::SystemError& error) {
-    return fail(error, ExitStatus::io);
-  } catch (const Atoll::Error& error) {
-    return fail(error, ExitStatus::bad_data);
   } catch (const std::exception& error) {
-    return fail(error, ExitStatus::internal);
+    // All ranks of an island find the same wrong input; one of them says so.
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == nullptr || std::string_view(rank) == "0") std::cerr << "atoll: " << error.what() << std::endl;
+    return static_cast<int>(Atoll::app::status_of(error));
   }
 }

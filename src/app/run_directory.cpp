@@ -1,7 +1,9 @@
 #include "atoll/app/run_directory.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <iostream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -23,10 +25,16 @@ RunDirectory::RunDirectory(fs::path folder, Opening opening) : folder_(std::move
   if (error)
     throw SystemError("cannot make the run directory " + folder_.string(), error.value(), "choose another --run");
   lock_ = ::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    if (lock_ >= 0) ::close(lock_);
-    throw ConfigError("another island uses the run directory " + folder_.string(), "its lock is held",
-                      "wait for it to end, or choose another --run");
+  if (lock_ < 0) throw SystemError("cannot write in " + folder_.string(), errno, "choose another --run");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
+    if (why == EWOULDBLOCK) {
+      ::close(lock_);
+      throw ConfigError("another island uses the run directory " + folder_.string(), "its lock is held",
+                        "wait for it to end, or choose another --run");
+    }
+    std::cerr << "atoll: cannot lock the run directory " << folder_.string() << " (" << std::strerror(why)
+              << ") make sure that no other island uses it\n";
   }
   if (fs::remove(folder_ / "DONE", error); error)
     throw SystemError("cannot write in " + folder_.string(), error.value(), "choose another --run");

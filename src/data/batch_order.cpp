@@ -49,8 +49,8 @@ BatchOrder::BatchOrder(std::uint64_t training_tokens, std::int64_t context, Site
 }
 
 std::uint64_t BatchOrder::first_token(std::uint64_t cursor) const {
-  const std::uint64_t epoch = cursor / sequences_;
-  const std::uint64_t key = mixed(seed_ ^ mixed(epoch ^ mixed(site_.value)));
+  const std::uint64_t pass = cursor / sequences_;
+  const std::uint64_t key = mixed(seed_ ^ mixed(pass ^ mixed(site_.value)));
   const std::uint64_t own = permuted(cursor % sequences_, sequences_, key);
   return (own * sites_ + site_.value) * static_cast<std::uint64_t>(context_);
 }

@@ -32,7 +32,7 @@ constexpr Seconds environment_interval{0.1}, failed_interval{0.005};
 /// How long letters may still be delivered after the island has ended.
 constexpr Seconds leave_time{3.0};
 /// Nothing moved for this long: sleep longer from here on.
-constexpr Seconds drowsy_after{0.05};
+constexpr Seconds drowsy_after{0.01};
 /// More than so many bytes in such a time: do not sleep at all.
 constexpr std::uint64_t brisk_bytes = 256 << 10;
 constexpr Seconds brisk_time{0.02};
@@ -186,7 +186,7 @@ void Session::rest(Seconds now, Seconds last_move) {
   else if (now - last_move < drowsy_after)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   else
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
 }
 
 [[noreturn]] void live(const ConnectorOptions& options, const MailboxMemory& memory, std::uint64_t own,

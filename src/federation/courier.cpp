@@ -11,7 +11,7 @@ constexpr std::uint64_t least_flight = 256 << 10, largest_flight = 256 << 20;
 constexpr std::size_t least_chunk = 64 << 10;
 
 /// A status goes this often in any case, and this often while letters move.
-constexpr Seconds idle_interval{0.05}, busy_interval{0.005};
+constexpr Seconds idle_interval{0.1}, busy_interval{0.005};
 
 constexpr std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
 

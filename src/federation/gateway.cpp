@@ -11,7 +11,7 @@ using store::LetterKind;
 
 constexpr auto short_pause = 1ms, long_pause = 5ms;
 // Nothing moved for this long: look less often from here on.
-constexpr Seconds drowsy_after{0.1};
+constexpr Seconds drowsy_after{0.02};
 // How long an island that ends waits for its last letters to be taken.
 constexpr Seconds farewell{10.0};
 // A peer whose island shows no life for so long is gone until it shows life again. Longer than a pair world takes to

@@ -19,7 +19,8 @@ MESSAGE = re.compile(r"^atoll: [^(]+ \(.+\) .+$", re.MULTILINE)
 
 
 class BadInput(unittest.TestCase):
-    under = ()  # what the rank is started by
+    under = ()  # what a rank is started by
+    ranks = 1
 
     @classmethod
     def setUpClass(cls):
@@ -33,8 +34,12 @@ class BadInput(unittest.TestCase):
         return write_federation(cls.folder / name, sites, changes, hosts=False)
 
     def command(self, *changed, site="alpha", tokens=None, federation=None, run="run"):
-        return ["mpirun", "-n", "1", *self.under, ATOLL, "island", "--federation", federation or self.federation,
-                "--site", site, "--tokens", tokens or self.tokens, "--run", self.folder / run,
+        return ["mpirun", "--oversubscribe", "-n", str(self.ranks), *self.under,
+                *self.program(*changed, site=site, tokens=tokens, federation=federation, run=run)]
+
+    def program(self, *changed, site="alpha", tokens=None, federation=None, run="run"):
+        return [ATOLL, "island", "--federation", federation or self.federation, "--site", site,
+                "--tokens", tokens or self.tokens, "--run", self.folder / run,
                 "--mailboxes", self.folder / "mailboxes", *changed]
 
     def island(self, *changed, **options):
@@ -70,6 +75,19 @@ class BadInput(unittest.TestCase):
 
     def test_unknown_option(self):
         self.assert_refused(self.island("--colour", "blue"), "--colour")
+
+    def test_options_out_of_range(self):
+        alone = self.program()  # without mpirun, which adds nothing here but time
+        for wrong in (["--prompt", ""], ["--evaluation-batches=0"], ["--evaluation-batches=2000000"], ["--gather=nan"],
+                      ["--evaluation-batches=-1"], ["--checkpoint-every=-1"], ["--evaluate-every=-1"]):
+            with self.subTest(wrong=wrong):
+                result = subprocess.run([*alone, *wrong], text=True, capture_output=True, env=ENVIRONMENT, timeout=60)
+                self.assert_refused(result, wrong[0].split("=")[0])
+                self.assertEqual(result.returncode, 64)
+
+    def test_number_of_the_federation_file_out_of_range(self):
+        wild = self.federation_file("wild.ini", {"outer": {"learning_rate": "nan"}})
+        self.assert_refused(self.island(federation=wild), "outer.learning_rate")
 
     def test_missing_option(self):
         result = subprocess.run([ATOLL, "island", "--site", "alpha"], text=True, capture_output=True, env=ENVIRONMENT)
@@ -120,6 +138,22 @@ class BadInput(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, MESSAGE)
         self.assertEqual(list((self.folder / "full" / "checkpoints").iterdir()), [])
+
+    def test_an_error_on_the_first_of_two_ranks_ends_both(self):
+        self.ranks = 2
+        (self.folder / "file").touch()
+        result = self.island(run="file/run")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, MESSAGE)
+
+    def test_two_ranks_resume_from_the_checkpoint_that_the_first_chose(self):
+        self.ranks = 2
+        self.assertEqual(self.island("--checkpoint-every", "5", run="two").returncode, 0)
+        newest = sorted((self.folder / "two" / "checkpoints").glob("*.h5"))[-1]
+        newest.write_bytes(newest.read_bytes()[:-1000])
+        result = self.island("--resume", run="two")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("passes over the checkpoint"), 1)
 
     def test_two_sites_with_different_configurations(self):
         sites, rates = ["alpha", "beta"], [0.1, 0.2]

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "atoll/core/error.hpp"
 
@@ -69,6 +70,28 @@ TEST_F(FederationFileTest, WrongFilesAreRefusedWithWhyAndWhatToDo) {
   EXPECT_NE(refusal_of(good + "[outer]\nalpha = 0.5\n").find("outer.mixing is rebase"), std::string::npos);
   EXPECT_NE(refusal_of(good + "[outer]\nmixing = stir\n").find("use one of blend, rebase"), std::string::npos);
   EXPECT_NE(refusal_of(good + "[outer]\ninner_steps = 5\noverlap = 5\n").find("outer.overlap"), std::string::npos);
+}
+
+TEST_F(FederationFileTest, NumbersOutOfRangeAreRefusedByName) {
+  EXPECT_NE(refusal_of(changed("tokens = 1000", "tokens = -1")).find("federation.tokens is negative"),
+            std::string::npos);
+  for (const std::string key : {"fragments", "inner_steps", "overlap"}) {
+    const auto refusal = refusal_of(good + "[outer]\n" + key + " = -1\n");
+    EXPECT_NE(refusal.find("outer." + key + " is negative"), std::string::npos) << refusal;
+  }
+  EXPECT_NE(refusal_of(changed("tokens = 1000", "tokens = 1000\nquorum = -1")).find("quorum"), std::string::npos);
+  EXPECT_EQ(refusal_of(changed("tokens = 1000", "tokens = 1000\nseed = 18446744073709551615")), "accepted");
+  const std::pair<const char*, const char*> wrong[] = {
+      {"outer", "fragments = 0"},        {"outer", "learning_rate = nan"},  {"outer", "learning_rate = 0"},
+      {"outer", "learning_rate = 11"},   {"outer", "momentum = 1"},         {"outer", "momentum = nan"},
+      {"inner", "learning_rate = inf"},  {"inner", "final_share = 1.5"},    {"inner", "final_share = nan"},
+      {"inner", "beta1 = 1"},            {"inner", "beta2 = -0.1"},         {"inner", "epsilon = 0"},
+      {"inner", "weight_decay = -0.1"},  {"inner", "weight_decay = inf"},   {"inner", "clip_norm = -1"}};
+  for (const auto& [section, line] : wrong) {
+    const auto key = std::string(section) + "." + std::string(line).substr(0, std::string(line).find(' '));
+    EXPECT_NE(refusal_of(good + "[" + section + "]\n" + line + "\n").find(key), std::string::npos) << line;
+  }
+  EXPECT_EQ(refusal_of(good + "[outer]\nmomentum = 0\n[inner]\nclip_norm = 0\nweight_decay = 0\n"), "accepted");
 }
 
 TEST_F(FederationFileTest, ASiteThatTheFileLacksIsNamedTogetherWithThoseItHas) {

@@ -3,8 +3,9 @@
 
     ATOLL=build/release/bin/atoll tests/bench/idle.py [SECONDS]
 
-Two sites on two hosts of a lab (root needed) wait for a third that never comes: links stand, statuses go back and forth,
-nobody trains. Prints JSON: the share of one core that each process used, medians over windows of SECONDS (default 4).
+Two sites on two hosts of a lab (root needed) wait for a third that never comes: links stand, statuses go back and
+forth, nobody trains. Prints JSON: the share of one core that each process used, medians over windows of SECONDS
+(default 4).
 """
 
 import json
@@ -66,8 +67,9 @@ def main():
         windows = [measure(pids, seconds) for _ in range(WINDOWS)]
     shares = {name: statistics.median(window[name] for window in windows) for name in pids}
     together = [statistics.median(w[f"{s}.gateway"] + w[f"{s}.connector"] for w in windows) for s in SITES]
-    revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=SOURCE, text=True, capture_output=True).stdout
-    print(json.dumps({"benchmark": "idle", "git": revision.strip(), "machine": platform.machine(), "cores": os.cpu_count(),
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    revision = subprocess.run(command, cwd=SOURCE, text=True, capture_output=True).stdout.strip()
+    print(json.dumps({"benchmark": "idle", "git": revision, "machine": platform.machine(), "cores": os.cpu_count(),
                       "windows": WINDOWS, "window_seconds": seconds, "core_share": shares,
                       "gateway_and_connector": dict(zip(SITES, together)), "limit": 0.05}, indent=2))
 

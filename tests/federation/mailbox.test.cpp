@@ -1,6 +1,7 @@
 #include "atoll/federation/mailbox.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -312,6 +313,32 @@ TEST_F(MailboxTest, FilesThatAreNoMailboxAreRefused) {
   EXPECT_THROW(static_cast<void>(MailboxMemory::open(alpha_address_)), ConfigError);
   std::ofstream(alpha_address_.file()) << std::string(100'000, 'z');
   EXPECT_THROW(static_cast<void>(MailboxMemory::open(alpha_address_)), ConfigError);
+}
+
+TEST_F(MailboxTest, OnlyAClosedMailboxThatWasNotReplacedIsRemoved) {
+  const auto first = MailboxMemory::open(alpha_address_);
+  first->remove_closed();
+  EXPECT_TRUE(std::filesystem::exists(alpha_address_.file())) << "not closed";
+  alpha_->close();
+  start_alpha(3000);
+  first->remove_closed();
+  EXPECT_TRUE(std::filesystem::exists(alpha_address_.file())) << "replaced by a later incarnation";
+  alpha_->close();
+  MailboxMemory::open(alpha_address_)->remove_closed();
+  EXPECT_FALSE(std::filesystem::exists(root_ / "islands" / "alpha"));
+  EXPECT_TRUE(std::filesystem::exists(beta_address_.file())) << "another site's";
+}
+
+TEST_F(MailboxTest, AllHeadersAreBackedAndNothingIsLeftAside) {
+  struct stat facts {};
+  ASSERT_EQ(stat(alpha_address_.file().c_str(), &facts), 0);
+  const std::size_t headers = 2 * (small.slots[0] + small.slots[1]);
+  EXPECT_GE(static_cast<std::size_t>(facts.st_blocks) * 512, (4 + headers) * 4096);
+  EXPECT_LT(facts.st_blocks * 512, facts.st_size) << "images are backed when they are written";
+  // The name that the next one is written under is taken by a folder.
+  std::filesystem::create_directory(alpha_address_.file().string() + ".new");
+  EXPECT_THROW(start_alpha(3000), SystemError);
+  EXPECT_FALSE(MailboxMemory::open(alpha_address_)->replaced());
 }
 
 TEST_F(MailboxTest, AMailboxLargerThanTheMemoryIsRefusedBeforeItHurts) {

@@ -27,8 +27,8 @@ class SystemError : public Error {
 /// Exit statuses of every subcommand; they follow sysexits.h, and jobs/ relies on them.
 enum class ExitStatus : int {
   success = 0,
-  usage = 64,         ///< unknown or contradicting options
-  bad_data = 65,      ///< damaged or unsuitable input, checkpoint or federation
+  usage = 64,         ///< wrong options, configuration or input file
+  bad_data = 65,      ///< damaged data, checkpoint or letter
   internal = 70,      ///< a defect of Atoll
   io = 74,            ///< disk full, file system gone
   requeue = 85,       ///< checkpointed on request before the end: start me again
