@@ -17,6 +17,8 @@ constexpr Seconds farewell{10.0};
 // A peer whose island shows no life for so long is gone until it shows life again. Longer than a pair world takes to
 // be formed anew: the death of a connector must not look like the death of a site.
 constexpr Seconds silence_limit{4.0};
+// A gateway thread that finishes no round for so long hangs.
+constexpr Seconds stall_limit{120.0};
 // Letters that wait for room in an outbox; beyond that the oldest is dropped, and a snapshot will make up for it.
 constexpr std::size_t most_waiting = 256;
 
@@ -60,6 +62,7 @@ Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLo
   for (auto& [site, mailbox] : mailboxes)
     peers_.emplace(site, Correspondent{protocol_.config().sites[site.value], std::move(mailbox), {}, false, {}, {}});
   thread_ = std::thread([this] { run(); });
+  pulse_ = std::thread([this] { pulse_until_stopped(); });
 }
 
 Gateway::~Gateway() {
@@ -70,6 +73,7 @@ Gateway::~Gateway() {
   }
   stopping_ = true;
   thread_.join();
+  pulse_.join();
   for (auto& [site, peer] : peers_) peer.mailbox.close();
 }
 
@@ -85,6 +89,22 @@ void Gateway::run() noexcept {
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
+  }
+}
+
+// A merge of large fragments, or a file system that stalls, must not look like the death of the site. But a gateway
+// that hangs for good must.
+void Gateway::pulse_until_stopped() {
+  auto looks = looks_.load();
+  auto moved = now();
+  while (!stopping_) {
+    if (looks_ != looks) {
+      looks = looks_;
+      moved = now();
+    }
+    if (now() - moved < stall_limit)
+      for (auto& [site, peer] : peers_) peer.mailbox.pulse();
+    std::this_thread::sleep_for(100ms);
   }
 }
 
@@ -109,6 +129,7 @@ void Gateway::carry_until_stopped() {
 // One look at everything; true when a letter moved, so that the next look comes at once.
 bool Gateway::round_trip() {
   bool moved = false;
+  ++looks_;
   for (auto& [site, peer] : peers_) {
     peer.mailbox.beat(now());
     observe(site, peer);

@@ -17,7 +17,9 @@ constexpr Seconds first_retry{0.01}, longest_retry{1.0};
 /// A letter that stays torn for so long will not become whole by waiting.
 constexpr Seconds repair_after{5.0};
 
-constexpr std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+constexpr std::size_t index(Lane lane) {
+  return static_cast<std::size_t>(lane);
+}
 
 /// Notices when a counter of another process last moved.
 struct Pulse {
@@ -32,9 +34,9 @@ struct LaneState {
   std::uint64_t reserved = 0;  ///< sequence that reserve() gave room for; 0: none
   std::uint64_t held = 0;      ///< sequence that collect() handed out; 0: none
   std::size_t held_bytes = 0;
-  std::uint64_t torn = 0;      ///< sequence that was found incomplete; 0: none
+  std::uint64_t torn = 0;  ///< sequence that was found incomplete; 0: none
   Seconds torn_since{}, retry{}, retry_delay{};
-  bool drained = false;        ///< nothing more to collect from the peer's earlier incarnation
+  bool drained = false;  ///< nothing more to collect from the peer's earlier incarnation
 };
 
 }  // namespace
@@ -139,6 +141,10 @@ Mailbox::Mailbox(Mailbox&&) noexcept = default;
 Mailbox& Mailbox::operator=(Mailbox&&) noexcept = default;
 Mailbox::~Mailbox() = default;
 
+void Mailbox::pulse() noexcept {
+  ++state_->words().beat;
+}
+
 void Mailbox::beat(Seconds now) {
   auto& state = *state_;
   state.now = now;
@@ -228,10 +234,18 @@ Link Mailbox::link() const {
   return link;
 }
 
-std::string Mailbox::refusal() const { return state_->memory.connector().refusal.read(); }
-Incarnation Mailbox::incarnation() const { return state_->incarnation; }
-const Geometry& Mailbox::geometry() const { return state_->geometry; }
+std::string Mailbox::refusal() const {
+  return state_->memory.connector().refusal.read();
+}
+Incarnation Mailbox::incarnation() const {
+  return state_->incarnation;
+}
+const Geometry& Mailbox::geometry() const {
+  return state_->geometry;
+}
 
-void Mailbox::close() { state_->words().closed = 1; }
+void Mailbox::close() {
+  state_->words().closed = 1;
+}
 
 }  // namespace Atoll::federation

@@ -86,6 +86,7 @@ class Gateway {
 
   void run() noexcept;
   void carry_until_stopped();
+  void pulse_until_stopped();
   void publish_standing();
   [[nodiscard]] bool round_trip();
   void observe(SiteId site, Correspondent& peer);
@@ -103,7 +104,9 @@ class Gateway {
   Standing standing_;
   std::uint64_t dropped_ = 0;
   std::atomic<bool> stopping_ = false;
+  std::atomic<std::uint64_t> looks_ = 0;  ///< rounds of the gateway thread, so that the pulse knows that it lives
   std::thread thread_;
+  std::thread pulse_;
 };
 
 }  // namespace Atoll::federation

@@ -83,6 +83,8 @@ class Mailbox {
   /// To be called often (every few milliseconds, at least ten times a second), as collect() of both lanes: shows that
   /// we live, reads acknowledgements, takes note of a new incarnation of the peer.
   void beat(Seconds now);
+  /// Shows that we live, and nothing else, while the gateway's thread is at long work. Any thread.
+  void pulse() noexcept;
 
   /// Room for one image, to be written in place; the same room until post(). Nothing when the lane is full.
   /// @throws SystemError  shared memory is full
