@@ -136,7 +136,7 @@ ExitStatus train_island(const mpi::Communicator& world, const IslandOptions& opt
 
 ExitStatus run(const IslandOptions& options, const FederationFile& federation, const data::TokenFile& tokens,
                SiteId site) {
-  StopRequest stop;  // before MPI, whose threads must not take the signals
+  StopRequest stop;
   mpi::Environment mpi;
   const auto world = mpi::Communicator::world();
   const device::Session device;

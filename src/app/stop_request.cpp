@@ -1,30 +1,34 @@
 #include "atoll/app/stop_request.hpp"
 
-#include <cerrno>
 #include <csignal>
+#include <initializer_list>
 
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include "atoll/core/error.hpp"
 
 namespace Atoll::app {
+namespace {
+
+// The one variable of the program that is not owned by an object: a signal handler can reach nothing else. A signal mask
+// with signalfd would need none, but libraries start threads before main() that do not have the mask.
+volatile std::sig_atomic_t stop_arrived = 0;
+
+extern "C" void note_stop(int) { stop_arrived = 1; }
+
+void set_handler(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
 
 StopRequest::StopRequest() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  descriptor_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (descriptor_ < 0) throw SystemError("cannot listen to signals", errno, "raise the limit of open files");
+  stop_arrived = 0;
+  set_handler(note_stop);
 }
 
-StopRequest::~StopRequest() { ::close(descriptor_); }
+StopRequest::~StopRequest() { set_handler(SIG_DFL); }
 
-bool StopRequest::arrived() {
-  signalfd_siginfo info;
-  arrived_ |= ::read(descriptor_, &info, sizeof info) == sizeof info;
-  return arrived_;
-}
+bool StopRequest::arrived() const { return stop_arrived != 0; }
 
 }  // namespace Atoll::app

@@ -112,5 +112,9 @@ class Site:
         """Digest by (fragment, version), from the commits that the site took part in."""
         return {(event["fragment"], event["version"]): event["anchor"] for event in self.events("commit")}
 
+    def commit_times(self):
+        """When the site first had each (fragment, version)."""
+        return {(event["fragment"], event["version"]): event["time"] for event in reversed(self.events("commit"))}
+
     def digests(self):
         return self.events("end")[-1]["digests"]

@@ -2,8 +2,7 @@
 
 namespace Atoll::app {
 
-/// Takes SIGTERM, SIGINT and SIGUSR1 out of the hands of the system: from here on they only ask for an orderly end.
-/// Made before any thread starts, so that all threads inherit the mask.
+/// While it lives, SIGTERM, SIGINT and SIGUSR1 to this process only ask for an orderly end. At most one at a time.
 class StopRequest {
  public:
   StopRequest();
@@ -11,12 +10,8 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  /// True from the first signal on. Local, cheap.
-  [[nodiscard]] bool arrived();
-
- private:
-  int descriptor_ = -1;
-  bool arrived_ = false;
+  /// True from the first signal on, whichever thread the system gave it to. Local, cheap, any thread.
+  [[nodiscard]] bool arrived() const;
 };
 
 }  // namespace Atoll::app
