@@ -150,6 +150,11 @@ void IslandGateway::linger() {
   const auto served = [](Protocol& protocol, Seconds) { return protocol.all_finished(); };
   if (!gateway_.visit(served)) report_.say("finished; serves the sites that are not");
   while (!gateway_.visit(served) && Gateway::now() < deadline && !stop_.arrived()) std::this_thread::sleep_for(5ms);
+  const auto alone = federation_.sites.size() > 1 && gateway_.standing().sites_alive == 1;
+  if (!gateway_.visit(served))
+    report_.say("a site does not have the final model: start this one again beside it, and it will be served");
+  else if (alone)
+    report_.say("no other site is there at the end; one that ended before may hold another final model");
 }
 
 void IslandGateway::finish() {

@@ -18,7 +18,9 @@ constexpr Manual manual{
         "    federation.ini.resolved (every setting that the sites agreed on), checkpoints/ (HDF5, the last two are "
         "kept)\n"
         "    and, as the last act, DONE.\n\n"
-        "    SIGTERM or SIGUSR1 to the island: writes a checkpoint, takes leave, ends with status 85 (start me again).",
+        "    SIGUSR1 to mpirun, which hands it on: the island writes a checkpoint, takes leave, and ends with status "
+        "85\n"
+        "    (start me again). SIGTERM to mpirun is less kind: mpirun kills the ranks half a second later.",
     .examples =
         "    mpirun -n 4 atoll island --federation f.ini --site alpha --tokens t.h5 --run runs/alpha --resume\n"
         "        goes on from the newest whole checkpoint of runs/alpha, or starts when there is none\n"

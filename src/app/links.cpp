@@ -4,6 +4,7 @@
 
 #include "atoll/app/command.hpp"
 #include "atoll/app/federation_file.hpp"
+#include "atoll/app/folder_lock.hpp"
 #include "atoll/app/stop_request.hpp"
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/supervisor.hpp"
@@ -30,16 +31,15 @@ struct Choices {
 
 po::options_description options_for(Choices& choices) {
   po::options_description options("Links");
-  options.add_options()
-      ("federation", po::value(&choices.federation)->required(), "the federation file")
-      ("site", po::value(&choices.site)->required(), "our site, as the federation file names it")
-      ("run", po::value(&choices.run)->required(), "run directory of our site")
-      ("mailboxes", po::value(&choices.mailboxes),
-       "folder of our mailboxes, in shared memory (default: the federation file's, else /dev/shm/atoll-<user id>)")
-      ("peer-deadline", po::value(&choices.peer_deadline)->default_value(3),
-       "silence after which a connector counts as lost [s]")
-      ("start-deadline", po::value(&choices.start_deadline)->default_value(20),
-       "time for the start of a pair world [s]");
+  options.add_options()("federation", po::value(&choices.federation)->required(), "the federation file")(
+      "site", po::value(&choices.site)->required(), "our site, as the federation file names it")(
+      "run", po::value(&choices.run)->required(), "run directory of our site")(
+      "mailboxes", po::value(&choices.mailboxes),
+      "folder of our mailboxes, in shared memory (default: the federation file's, else /dev/shm/atoll-<user id>)")(
+      "peer-deadline", po::value(&choices.peer_deadline)->default_value(3),
+      "silence after which a connector counts as lost [s]")("start-deadline",
+                                                            po::value(&choices.start_deadline)->default_value(20),
+                                                            "time for the start of a pair world [s]");
   return options;
 }
 
@@ -75,7 +75,10 @@ ExitStatus run_links(std::span<const std::string> arguments) {
   po::variables_map values;
   if (!parse(arguments, manual, options_for(choices), {}, values)) return ExitStatus::success;
   StopRequest stop;
-  federation::Supervisor supervisor(supervisor_options(choices));
+  auto supervision = supervisor_options(choices);
+  std::filesystem::create_directories(supervision.run);
+  const FolderLock lock(supervision.run, "links.lock", "another atoll links");
+  federation::Supervisor supervisor(std::move(supervision));
   while (!stop.arrived() && supervisor.step(std::chrono::steady_clock::now().time_since_epoch()))
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return ExitStatus::success;

@@ -59,6 +59,7 @@ std::vector<federation::FragmentState> OuterLoop::settle(std::set<FragmentId>& c
 void OuterLoop::wait_for_commits() {
   const auto deadline = federation::Gateway::now() + federation_.wait;
   const auto open = [&](Protocol& protocol, Seconds) {
+    if (protocol.sites_alive() < protocol.config().quorum) return false;  // no commit can come
     for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
       if (federation_.schedule.ends_round({f}, inner_.steps()) && protocol.fragments()[f].outstanding) return true;
     return false;

@@ -95,7 +95,10 @@ void Report::print_progress(double loss) {
   const auto line =
       std::format("step {:6}  loss {:.4f}  {:>6} tok/s  round {:3}  sites {}/{}{}  sent {}B  {:3.0f} %  left {}",
                   inner_.steps(), loss, short_number(static_cast<double>(inner_.tokens_per_step()) / seconds_per_step_),
-                  state.round, state.sites_alive, federation_.sites.size(), state.joining ? " joining" : "",
+                  state.round, state.sites_alive, federation_.sites.size(),
+                  state.joining                                     ? " joining"
+                  : state.sites_alive < federation_.protocol.quorum ? " no quorum"
+                                                                    : "",
                   short_number(static_cast<double>(traffic.bytes_sent)),
                   100 * std::min(1.0, state.progress_tokens / total), short_time(left));
   if (options_.live)

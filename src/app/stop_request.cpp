@@ -7,8 +7,8 @@
 namespace Atoll::app {
 namespace {
 
-// The one variable of the program that is not owned by an object: a signal handler can reach nothing else. A signal mask
-// with signalfd would need none, but libraries start threads before main() that do not have the mask.
+// The one variable of the program that is not owned by an object: a signal handler can reach nothing else. A signal
+// mask with signalfd would need none, but libraries start threads before main() that do not have the mask.
 volatile std::sig_atomic_t stop_arrived = 0;
 
 extern "C" void note_stop(int) { stop_arrived = 1; }

@@ -18,8 +18,12 @@ void Protocol::receive_status(const Letter& in, Seconds now) {
   peer.heard = true;
   peer.finished = in.finished;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version);
-  compare(in.site, now, haste);
-  if (steward() != steward_before) tick(now);  // offers go to the new one
+  if (joining_ && joining_->donor == in.site && in.joining) {
+    note("join_given_up", {{"donor", name_of(in.site)}});
+    joining_.reset();
+  }
+  if (!in.joining) compare(in.site, now, haste);  // what it holds is about to be replaced
+  if (steward() != steward_before) tick(now);     // offers go to the new one
 }
 
 // History weighs by the tokens merged over all fragments; of equal ones that of the first site in the file goes first.
@@ -60,10 +64,10 @@ void Protocol::compare(SiteId site, Seconds now, Haste haste) {
     return;
   }
   if (ahead.empty()) return peer.ahead_since.reset();
-  if (!has_history()) return join(site, now, "no history");
   if (gap >= config_.far_behind && heavier(site)) return join(site, now, "far behind");
   if (!peer.ahead_since) peer.ahead_since = now;
   if (haste == Haste::none && now - *peer.ahead_since < config_.catch_up_after) return;
+  if (!has_history()) return join(site, now, "no history");
   for (const auto f : ahead) ask_snapshot(site, f, now);
 }
 
@@ -90,9 +94,12 @@ void Protocol::ask_snapshot(SiteId donor, FragmentId f, Seconds now) {
   send(donor, std::move(out));
 }
 
-void Protocol::receive_snapshot_request(const Letter& in) {
+void Protocol::receive_snapshot_request(const Letter& in, Seconds now) {
   if (!has_history() || joining()) return refuse(in, "no_history");
   const auto& s = state(in.fragment);
+  const auto& asking = peers_[in.site.value].status;
+  if (s.digest_at(in.version) != in.anchor && asking && !asking->joining && heavier(in.site))
+    return join(in.site, now, "other branch");
   auto out = letter(LetterKind::snapshot);
   out.fragment = in.fragment;
   out.version = s.version;
@@ -136,6 +143,12 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   if (in.version <= state(f).version) return refuse(in, "stale");
   const auto& ours = state(f).history;
   const bool same_line = std::ranges::any_of(ours, [&](const auto& entry) { return entry.second == in.parent; });
+  if (same_line && in.parent != state(f).digest) {
+    // A commit came while it was on its way: whose offers it holds of us is not known any more.
+    rounds_[f.value].snapshot_asked_at.reset();
+    ask_snapshot(in.site, f, now);
+    return refuse(in, "overtaken");
+  }
   if (!same_line) return heavier(in.site) ? join(in.site, now, "other branch") : refuse(in, "lighter_branch");
   adopt_snapshot(f, std::move(next), Progress::keep);
   note("snapshot_taken", {{"donor", name_of(in.site)},
@@ -156,11 +169,16 @@ void Protocol::join(SiteId donor, Seconds now, const std::string& reason) {
 void Protocol::finish_joining(Seconds now) {
   auto joined = std::move(*joining_);
   joining_.reset();
+  const auto theirs = std::accumulate(joined.staged.begin(), joined.staged.end(), std::uint64_t{0},
+                                      [](auto sum, const auto& staged) { return sum + staged->tokens_merged; });
+  if (theirs < tokens_merged()) return note("join_given_up", {{"donor", name_of(joined.donor)}});
   const auto progress = has_history() ? Progress::keep : Progress::drop;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
     auto& staged = *joined.staged[f];
-    // Commits that came meanwhile may have taken our own fragment further on the same line.
-    const bool overtaken = state({f}).version > staged.version && state({f}).digest_at(staged.version) == staged.digest;
+    // Commits that came meanwhile may have taken our own fragment to the same place or further on the same line.
+    const auto& own = state({f});
+    const bool same = own.version == staged.version && own.tokens_merged == staged.tokens_merged;
+    const bool overtaken = (same || own.version > staged.version) && own.digest_at(staged.version) == staged.digest;
     if (!overtaken) adopt_snapshot({f}, std::move(staged), progress);
   }
   note("joined", {{"donor", name_of(joined.donor)},

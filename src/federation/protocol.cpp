@@ -54,7 +54,13 @@ bool Protocol::all_finished() const {
   const auto served = [](const Peer& peer) {
     return peer.incarnation == 0 || peer.left == peer.incarnation || peer.finished;
   };
-  return finished() && std::ranges::all_of(peers_, served);
+  const auto agrees = [&](SiteId site) {
+    const auto& status = peers_[site.value].status;
+    for (std::uint32_t f = 0; status && f < fragments_.size(); ++f)
+      if (relation({f}, status->fragments[f]) != Relation::same) return false;
+    return true;
+  };
+  return finished() && !joining() && std::ranges::all_of(peers_, served) && std::ranges::all_of(live_peers(), agrees);
 }
 
 std::uint64_t Protocol::tokens_merged() const {
@@ -104,7 +110,8 @@ void Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
   offer.serial = config_.incarnation + ++offers_made_;
   offer.base = s.version;
   offer.steps = s.steps_since;
-  offer.tokens = s.tokens_since;
+  // A site that trained alone for long, because no commit was possible, must not be refused for it.
+  offer.tokens = std::min(s.tokens_since, config_.total_tokens);
   offer.gradient = std::make_shared<const std::vector<float>>(std::move(gradient));
   offer.parameters = std::move(parameters);
   s.outstanding = std::move(offer);
@@ -157,6 +164,8 @@ void Protocol::observe(SiteId site, bool alive, Incarnation incarnation, Seconds
   if (alive == peer.alive && !restarted) return;
   if (restarted) {
     peer = Peer{};
+    for (auto& round : rounds_) round.offers.erase(site);  // of another start, perhaps of another branch
+    if (joining_ && joining_->donor == site) joining_.reset();
     peer.incarnation = incarnation;
   }
   peer.alive = alive;
@@ -214,6 +223,7 @@ void Protocol::send_status(SiteId to) {
   out.inner_step = inner_steps_;
   out.finished = finished();
   out.ready = begun_ && !joining();
+  out.joining = joining();
   send(to, std::move(out));
 }
 
@@ -258,7 +268,7 @@ void Protocol::receive(const Letter& in, Seconds now) {
     case LetterKind::commit:
       return receive_commit(in, now);
     case LetterKind::snapshot_request:
-      return receive_snapshot_request(in);
+      return receive_snapshot_request(in, now);
     case LetterKind::snapshot:
       return receive_snapshot(in, now);
     case LetterKind::leave:

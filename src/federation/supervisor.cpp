@@ -303,7 +303,7 @@ Supervisor::~Supervisor() {
 bool Supervisor::step(Seconds now) {
   for (const auto& line : lines_) line->step(now);
   std::fflush(stdout);
-  return lines_.empty() || !std::ranges::all_of(lines_, [](const auto& line) { return line->done(); });
+  return !std::ranges::all_of(lines_, [](const auto& line) { return line->done(); });
 }
 
 }  // namespace Atoll::federation

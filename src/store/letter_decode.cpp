@@ -159,6 +159,7 @@ void read_header(const Root& root, Letter& letter) {
   letter.inner_step = root.number("inner_step");
   letter.finished = yes_or_no(root, "finished");
   letter.ready = yes_or_no(root, "ready");
+  letter.joining = yes_or_no(root, "joining");
 }
 
 Values read_values(const Root& root, const char* name) {

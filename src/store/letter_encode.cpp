@@ -69,6 +69,7 @@ void write_header(Root& root, const Letter& letter) {
   root.number("inner_step", letter.inner_step);
   root.number32("finished", letter.finished);
   root.number32("ready", letter.ready);
+  root.number32("joining", letter.joining);
 }
 
 void write_offers(Root& root, const std::vector<OfferRecord>& offers) {

@@ -38,6 +38,7 @@ void expect_equal(const Letter& found, const Letter& wanted) {
   EXPECT_EQ(found.inner_step, wanted.inner_step);
   EXPECT_EQ(found.finished, wanted.finished);
   EXPECT_EQ(found.ready, wanted.ready);
+  EXPECT_EQ(found.joining, wanted.joining);
   expect_equal(found.values, wanted.values);
   expect_equal(found.momentum, wanted.momentum);
 }

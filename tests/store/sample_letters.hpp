@@ -33,6 +33,7 @@ inline Letter full_letter(LetterKind kind, std::size_t values = 100) {
   letter.inner_step = 1230;
   letter.finished = true;
   letter.ready = true;
+  letter.joining = true;
   letter.values = ramp(values, 1.0f);
   letter.momentum = ramp(values, -1.0f);
   return letter;

@@ -1,21 +1,20 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "atoll/app/folder_lock.hpp"
 
 namespace Atoll::app {
 
-/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, DONE. Held by one island at a time
-/// (flock; on a file system without locks it only warns).
+/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, DONE. Held by one island at a time.
 class RunDirectory {
  public:
   enum class Opening { fresh, resume };
 
   /// Makes the folder. @throws ConfigError  it holds a run and `opening` is fresh, or another island has it now
   RunDirectory(std::filesystem::path folder, Opening opening);
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
-  ~RunDirectory();
 
   [[nodiscard]] std::filesystem::path log() const { return folder_ / "log.jsonl"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
@@ -25,7 +24,7 @@ class RunDirectory {
 
  private:
   std::filesystem::path folder_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace Atoll::app

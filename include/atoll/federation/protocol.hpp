@@ -172,7 +172,7 @@ class Protocol {
 
   // catch_up.cpp: being behind, and helping those who are
   void receive_status(const store::Letter& letter, Seconds now);
-  void receive_snapshot_request(const store::Letter& letter);
+  void receive_snapshot_request(const store::Letter& letter, Seconds now);
   void receive_snapshot(const store::Letter& letter, Seconds now);
   [[nodiscard]] bool heavier(SiteId peer) const;
   [[nodiscard]] Relation relation(FragmentId f, const store::FragmentStatus& theirs) const;

@@ -65,6 +65,7 @@ struct Letter {
   std::uint64_t inner_step = 0;           ///< status: the sender's own step count
   bool finished = false;                  ///< status: the sender has nothing left to train
   bool ready = false;                     ///< status: the sender may be steward: it has begun, and takes over no model
+  bool joining = false;                   ///< status: the sender is taking over a model, and can give none
 
   Values values;    ///< offer, commit: pseudo-gradient; snapshot: anchor
   Values momentum;  ///< snapshot: momentum of the outer optimizer
