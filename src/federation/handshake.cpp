@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t greeting_magic = 0x4f4c4c4554544154;
 constexpr std::uint64_t wire_version = 1;
-constexpr int greeting_tag = 1;
+constexpr int greeting_tag = 1, parting_tag = 2;
 
 /// The first message each way; its first three fields keep their places in all versions.
 struct Greeting {
@@ -48,8 +48,9 @@ Greeting own_greeting(const ConnectorOptions& options, const MailboxMemory& memo
   copy(greeting.site, options.mailbox.site);
   copy(greeting.peer, options.mailbox.peer);
   greeting.incarnation = memory.head().incarnation;
-  greeting.started = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch()).count());
+  greeting.started = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
   greeting.slots = memory.head().slots;
   greeting.slot_bytes = memory.head().slot_bytes;
   return greeting;
@@ -83,6 +84,18 @@ std::string refusal(const Greeting& ours, const Greeting& theirs) {
   return {};
 }
 
+// Who refuses ends with a status that makes mpirun kill the other side at once. So each waits until the other has noted
+// the reason too.
+void part_in_agreement(const mpi::Communicator& pair, int peer) try {
+  std::byte heard{}, told{};
+  auto incoming = pair.receive(std::span(&heard, 1), peer, parting_tag);
+  auto outgoing = pair.send(std::span(&told, 1), peer, parting_tag);
+  for (int look = 0; look < 1500 && !(incoming.test() & outgoing.test()); ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+} catch (const Error&) {
+  // It has read our greeting and is gone already.
+}
+
 }  // namespace
 
 Agreement shake_hands(const mpi::Communicator& pair, const ConnectorOptions& options, const MailboxMemory& memory,
@@ -94,12 +107,20 @@ Agreement shake_hands(const mpi::Communicator& pair, const ConnectorOptions& opt
   auto incoming = pair.receive(std::as_writable_bytes(std::span(&theirs, 1)), peer, greeting_tag);
   auto outgoing = pair.send(std::as_bytes(std::span(&ours, 1)), peer, greeting_tag);
   const auto end = std::chrono::steady_clock::now() + patience;
+  // A peer that refuses us ends at once; its last words may be read a moment later than its death is known.
+  int looks_after_death = 0;
   while (!(incoming.test() & outgoing.test())) {
-    if (pair.failed() > 0) throw mpi::PeerLost("handshake", 0, "the peer's connector died");
+    if (incoming.test() && pair.failed() > 0) break;
+    if (pair.failed() > 0 && ++looks_after_death > 50) throw mpi::PeerLost("handshake", 0, "the peer's connector died");
     if (std::chrono::steady_clock::now() > end) throw mpi::PeerLost("handshake", 0, "the peer did not answer in time");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return {ours.started + theirs.started, theirs.incarnation, refusal(ours, theirs)};
+  const auto reason = refusal(ours, theirs);
+  if (!reason.empty()) {
+    memory.connector().refusal.write(reason);  // before the other side may end, and this one with it
+    part_in_agreement(pair, peer);
+  }
+  return {ours.started + theirs.started, theirs.incarnation, reason};
 }
 
 }  // namespace Atoll::federation
