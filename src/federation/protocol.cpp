@@ -193,6 +193,9 @@ void Protocol::tick(Seconds now) {
     note("join_given_up", {{"donor", name_of(joining_->donor)}});
     joining_.reset();
   }
+  if (joining_)  // a request may have met a donor that could not answer then
+    for (std::uint32_t f = 0; f < fragments_.size(); ++f)
+      if (!joining_->staged[f]) ask_snapshot(joining_->donor, {f}, now);
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
     const auto& out = fragments_[f].outstanding;
     const auto to = steward();

@@ -1,0 +1,288 @@
+// The training side of a site as in src/app, and what the ledger sees of it.
+#include <algorithm>
+#include <format>
+
+#include "atoll/outer/mixing.hpp"
+#include "world.hpp"
+
+namespace Atoll::federation::sim {
+namespace {
+
+constexpr std::uint64_t tokens_per_step = 10;
+constexpr std::size_t kept_checkpoints = 3;
+constexpr Version growth = 3;  // commits of every fragment that must follow an agreement
+constexpr double quiet = 8;    // [s] without a change after which the end is the end
+
+template <class T>
+const T& field(const Note& note, std::string_view name) {
+  return std::get<T>(std::ranges::find(note.fields, name, &LogField::name)->value);
+}
+
+std::string text_of(const Note& note) {
+  auto text = note.event;
+  for (const auto& [name, value] : note.fields) {
+    if (name == "event") continue;
+    text += ' ' + std::string(name) + '=';
+    std::visit(
+        [&](const auto& v) {
+          if constexpr (requires { v.begin()->size(); } ||
+                        std::is_same_v<std::decay_t<decltype(v)>, std::vector<std::string>>)
+            for (const auto& part : v) text += part + ',';
+          else if constexpr (std::is_arithmetic_v<std::decay_t<decltype(v)>>)
+            text += std::format("{}", v);
+          else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>)
+            text += v;
+          else
+            for (const auto part : v) text += std::format("{},", part);
+        },
+        value);
+  }
+  return text;
+}
+
+}  // namespace
+
+// As OuterLoop::between_steps, then one inner step.
+void World::step(std::uint32_t i) {
+  auto& site = sites_[i];
+  at(now_ + site.step_time * dice_.real(0.8, 1.2), Kind::step, i, 0, site.start);
+  if (!site.begun || site.leaving || site.finished || !training_) return;
+  auto& island = site.island;
+  adopt(i);
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f)
+    if (plan_.schedule.offers({f}, island.steps) && site.protocol->may_offer({f})) offer(i, {f});
+  adopt(i);
+
+  ++island.steps;
+  ++counts_.steps;
+  for (auto& values : island.parameters)
+    for (auto& value : values) value += static_cast<float>(dice_.real(-0.1, 0.1));
+  for (auto& contents : island.contents) contents.add(inner_steps_);
+  ++inner_steps_;
+  site.protocol->stepped(tokens_per_step);
+}
+
+void World::offer(std::uint32_t i, FragmentId f) {
+  auto& site = sites_[i];
+  auto& island = site.island;
+  const auto& values = island.parameters[f.value];
+  auto& offered = island.offered[f.value];
+  offered = {std::make_shared<const std::vector<float>>(values), island.contents[f.value]};
+  auto gradient = offered.contents;
+  gradient -= ledger_.contents(f, site.protocol->fragments()[f.value].anchor);
+  site.offering.emplace(f, std::move(gradient));
+  site.protocol->offer(f, offered.parameters, now());
+  examine(i);
+  site.offering.reset();
+}
+
+void World::adopt(std::uint32_t i) {
+  auto& site = sites_[i];
+  auto& island = site.island;
+  for (auto& [adoption, anchor, base, had_history] : site.adoptions) {
+    const auto f = adoption.fragment.value;
+    auto& contents = island.contents[f];
+    if (adoption.base) {
+      outer::rebase(island.parameters[f], *adoption.anchor, *adoption.base);
+      contents -= base;
+      contents += anchor;
+    } else {
+      const auto dropped = had_history ? contents.beyond(anchor, site.first_step) : 0;
+      if (dropped > 0) say([&] { return std::format("site{} fragment {} DROPS {} steps", i, f, dropped); });
+      counts_.steps_dropped += dropped;
+      island.parameters[f] = *adoption.anchor;
+      contents = anchor;
+    }
+    if (!contents.once())
+      throw Broken(std::format("site{} fragment {} version {}: parameters do not hold each step once:{}", i, f,
+                               adoption.version, contents.text()));
+  }
+  site.adoptions.clear();
+}
+
+void World::checkpoint(std::uint32_t i) {
+  auto& site = sites_[i];
+  at(now_ + plan_.checkpoint_every * dice_.real(0.5, 1.5), Kind::checkpoint, i, 0, site.start);
+  if (site.leaving) return;
+  adopt(i);
+  site.checkpoints.push_back(site.island);
+  site.checkpoints.back().fragments = site.protocol->fragments();
+  if (site.checkpoints.size() > kept_checkpoints) site.checkpoints.pop_front();
+}
+
+// After every call of a protocol: what it did is entered into the ledger and compared with it.
+void World::examine(std::uint32_t i) {
+  auto& site = sites_[i];
+  auto adoptions = site.protocol->take_adoptions();
+  const auto held = site.held;
+  examine_notes(i, adoptions);
+  take_adoptions(i, std::move(adoptions));
+  bool switched = false;
+  std::uint64_t before = 0, after = 0;
+  const auto& fragments = site.protocol->fragments();
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    const auto& s = fragments[f];
+    const auto& [version, digest] = held[f];
+    if (s.version == version && s.digest == digest) continue;
+    changed_ = true;
+    say([&] { return std::format("site{} fragment {} is at {}:{}", i, f, s.version, s.digest.hex().substr(0, 6)); });
+    std::ignore = ledger_.entry({f}, s);
+    switched |= !ledger_.descends({f}, s.digest, digest, version);
+    site.held[f] = {s.version, s.digest};
+  }
+  if (switched) {
+    ++counts_.joins;
+    for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+      before += ledger_.tokens({f}, held[f].second);
+      after += fragments[f].tokens_merged;
+    }
+    if (after < before)
+      throw Broken(std::format("site{} goes to a lighter branch: {} tokens, {} before", i, after, before));
+  }
+  dispatch(i);
+}
+
+void World::examine_notes(std::uint32_t i, const std::vector<Adoption>& adoptions) {
+  auto& site = sites_[i];
+  for (const auto& note : site.protocol->take_notes()) {
+    say([&] { return "site" + std::to_string(i) + "   " + text_of(note); });
+    if (note.event == "offer" && site.offering) {
+      const auto serial = field<std::uint64_t>(note, "serial");
+      if (!ledger_.knows_offer(i, serial))
+        ledger_.offered(i, serial, field<std::uint64_t>(note, "tokens"), tokens_per_step, site.offering->second);
+    }
+    if (note.event != "commit" || field<std::string>(note, "steward") != plan_.protocol.sites[i]) continue;
+    ++counts_.commits;
+    const FragmentId f{static_cast<std::uint32_t>(field<std::uint64_t>(note, "fragment"))};
+    const auto version = field<std::uint64_t>(note, "version");
+    Ledger::Offers offers;
+    const auto& serials = field<std::vector<std::uint64_t>>(note, "serials");
+    for (std::size_t k = 0; k < serials.size(); ++k)
+      offers.emplace_back(std::stoul(field<std::vector<std::string>>(note, "offers")[k].substr(4)), serials[k]);
+    const auto adoption =
+        std::ranges::find_if(adoptions, [&](const Adoption& a) { return a.fragment == f && a.version == version; });
+    const auto digest = Digest::from_hex(field<std::string>(note, "anchor"));
+    ledger_.committed(f, version, site.held[f.value].second, digest, adoption->anchor,
+                      field<std::uint64_t>(note, "tokens"), offers);
+    site.held[f.value] = {version, digest};
+  }
+}
+
+void World::take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions) {
+  auto& site = sites_[i];
+  for (auto& adoption : adoptions) {
+    const auto f = adoption.fragment;
+    PendingAdoption pending{std::move(adoption), {}, {}, false};
+    pending.had_history = std::ranges::any_of(site.held, [](const auto& held) { return held.first > 0; });
+    pending.anchor = ledger_.contents(f, pending.adoption.anchor);
+    const auto& offered = site.island.offered[f.value];
+    if (pending.adoption.base)
+      pending.base =
+          pending.adoption.base == offered.parameters ? offered.contents : ledger_.contents(f, pending.adoption.base);
+    site.adoptions.push_back(std::move(pending));
+  }
+}
+
+bool World::agree() const {
+  const Site* first = nullptr;
+  for (const auto& site : sites_) {
+    if (!site.protocol) continue;
+    if (!first) first = &site;
+    if (site.held != first->held) return false;
+  }
+  return true;
+}
+
+// Every fragment of every site lies on the line of the one that is furthest.
+bool World::one_branch() const {
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    const std::pair<Version, Digest>* furthest = nullptr;
+    for (const auto& site : sites_)
+      if (site.protocol && (!furthest || site.held[f].first > furthest->first)) furthest = &site.held[f];
+    for (const auto& site : sites_)
+      if (site.protocol && !ledger_.descends({f}, furthest->second, site.held[f].second, site.held[f].first))
+        return false;
+  }
+  return true;
+}
+
+Version World::lowest_version() const {
+  Version lowest = -1;
+  for (const auto& site : sites_)
+    if (site.protocol)
+      for (const auto& [version, digest] : site.held) lowest = std::min(lowest, version);
+  return lowest;
+}
+
+// After the last fault: all become one, go on growing, and are one again when the training ends.
+void World::check_agreement() {
+  const bool changed = std::exchange(changed_, false);
+  if (changed) changed_at_ = now_;
+  if (now_ > phase_began_ + plan_.time_limit) {
+    static constexpr std::array problems{"the sites do not come to one branch", "the versions do not grow",
+                                         "the sites do not agree after the training"};
+    throw Broken(problems.at(static_cast<std::size_t>(phase_)) + text_of_held());
+  }
+  if (phase_ == Phase::agreeing && changed && one_branch()) {
+    say([] { return std::string("---- the sites are on one branch"); });
+    counts_.seconds_to_agree = now_ - plan_.faults_end;
+    lowest_at_start_ = lowest_version();
+    phase_ = Phase::growing;
+    phase_began_ = now_;
+  } else if (phase_ == Phase::growing && changed && lowest_version() >= lowest_at_start_ + growth) {
+    say([] { return std::string("---- the training ends"); });
+    training_ = false;
+    phase_ = Phase::stopping;
+    phase_began_ = changed_at_ = now_;
+  } else if (phase_ == Phase::stopping && now_ > changed_at_ + quiet && agree()) {
+    phase_ = Phase::done;
+  }
+}
+
+// As IslandGateway::finish.
+void World::leave_for_good(std::uint32_t i) {
+  auto& site = sites_[i];
+  say([&] { return std::format("site{} has trained to the end", i); });
+  one_end_ &= site.protocol->all_finished();
+  const bool first = std::ranges::none_of(sites_, &Site::gone);
+  for (std::uint32_t a = 0; a < plan_.sites && first; ++a)
+    for (std::uint32_t b = 0; b < plan_.sites; ++b)
+      one_end_ &=
+          a == b || (sites_[a].protocol && !sites_[a].leaving && line(a, b).incarnation == sites_[b].incarnation);
+  site.gone = site.leaving = true;
+  site.leave_until = now_ + 10;
+  site.protocol->rest();
+  site.protocol->leave();
+  examine(i);
+}
+
+// Where the training ends: every site that is there comes to its end, and all of them to the same.
+void World::check_end() {
+  if (std::exchange(changed_, false)) phase_began_ = now_;
+  const Site* one = nullptr;
+  const auto there = std::ranges::count_if(sites_, [](const Site& site) { return !site.gone; });
+  const bool stuck = there > 0 && there < plan_.protocol.quorum;  // the others left before: nothing more can be merged
+  for (const auto& site : sites_) {
+    if (site.held.empty()) continue;
+    if (!site.gone && !stuck) {
+      if (now_ > phase_began_ + plan_.time_limit) throw Broken("a site does not come to its end" + text_of_held());
+      return;
+    }
+    if (!site.gone) continue;
+    if (one && one_end_ && one->held != site.held) throw Broken("the sites end unequal" + text_of_held());
+    one = &site;
+  }
+  phase_ = Phase::done;
+}
+
+std::string World::text_of_held() const {
+  std::string text;
+  for (std::uint32_t i = 0; i < plan_.sites; ++i) {
+    text += std::format(", {}site{}", sites_[i].gone ? "gone " : "", i);
+    for (const auto& [version, digest] : sites_[i].held)
+      text += std::format(" {}:{}", version, digest.hex().substr(0, 6));
+  }
+  return text;
+}
+
+}  // namespace Atoll::federation::sim

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "atoll/federation/protocol.hpp"
+
+namespace Atoll::federation::sim {
+
+/// An invariant does not hold.
+struct Broken : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// How often each inner step (by its number in the simulation) is contained in some values. Values are sums, so what
+/// they contain adds up too: whatever the protocol computes with values, the same is computed with their contents.
+class Contents {
+ public:
+  void add(std::uint32_t step);
+  Contents& operator+=(const Contents& other);
+  Contents& operator-=(const Contents& other);
+  /// Every step is contained once or not at all.
+  [[nodiscard]] bool once() const;
+  [[nodiscard]] std::uint64_t total() const;
+  /// Steps from number `first` on that are in here and not in `other`.
+  [[nodiscard]] std::uint64_t beyond(const Contents& other, std::uint32_t first) const;
+  [[nodiscard]] std::string text() const;
+  bool operator==(const Contents& other) const = default;
+
+ private:
+  std::vector<std::int8_t> counts_;  ///< no zero at the end
+};
+
+/// What was ever offered and committed by anybody: every state that a site holds must be in it, with these bits.
+class Ledger {
+ public:
+  struct Entry {
+    Version version = 0;
+    Digest parent;
+    store::Values anchor;
+    std::uint64_t tokens_merged = 0;
+    Contents contents;
+  };
+  using Offers = std::vector<std::pair<std::uint32_t, std::uint64_t>>;  ///< site, serial
+
+  void begin(FragmentId f, const FragmentState& initial);
+  void offered(std::uint32_t site, std::uint64_t serial, std::uint64_t tokens, std::uint64_t tokens_per_step,
+               const Contents& gradient);
+  /// A steward merged `offers` on top of `parent`.
+  void committed(FragmentId f, Version version, const Digest& parent, const Digest& digest, const store::Values& anchor,
+                 std::uint64_t tokens_merged, const Offers& offers);
+  /// @throws Broken  nobody ever committed it, or it has other bits
+  [[nodiscard]] const Entry& entry(FragmentId f, const FragmentState& state) const;
+  /// What an anchor contains, found by its bits.
+  [[nodiscard]] const Contents& contents(FragmentId f, const store::Values& anchor) const;
+  [[nodiscard]] std::uint64_t tokens(FragmentId f, const Digest& digest) const {
+    return entries_[f.value].at(digest).tokens_merged;
+  }
+  [[nodiscard]] bool descends(FragmentId f, const Digest& younger, const Digest& older, Version older_version) const;
+  [[nodiscard]] bool knows_offer(std::uint32_t site, std::uint64_t serial) const {
+    return offers_.contains({site, serial});
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Digest& digest) const;
+  };
+  std::vector<std::unordered_map<Digest, Entry, Hash>> entries_;    ///< by fragment
+  std::vector<std::unordered_map<std::uint64_t, Digest>> by_bits_;  ///< by fragment: hash of the anchor's bits
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Contents> offers_;
+};
+
+}  // namespace Atoll::federation::sim
