@@ -15,7 +15,9 @@ void print_manual(const Manual& manual, const po::options_description& options) 
 
 std::string advice(const Manual& manual) {
   const std::string synopsis(manual.synopsis);
-  return "run " + synopsis.substr(0, synopsis.find(' ', sizeof "atoll")) + " --help for the list";
+  const auto begin = synopsis.find("atoll ");
+  const auto end = synopsis.find(' ', begin + sizeof "atoll");
+  return "run " + synopsis.substr(begin, end - begin) + " --help for the list";
 }
 
 }  // namespace

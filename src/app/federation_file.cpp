@@ -143,8 +143,8 @@ void check_optimizers(const std::filesystem::path& file, const FederationFile& f
     if (!holds) wrong(file, why, advice);
   };
   const auto& adamw = f.adamw;
-  demand(f.learning_rate.peak > 0 && f.learning_rate.peak <= largest,
-         "inner.learning_rate is not a positive number", "try 0.001");
+  demand(f.learning_rate.peak > 0 && f.learning_rate.peak <= largest, "inner.learning_rate is not a positive number",
+         "try 0.001");
   demand(f.learning_rate.final_share >= 0 && f.learning_rate.final_share <= 1, "inner.final_share is not in 0 .. 1",
          "try 0.1");
   demand(adamw.beta1 >= 0 && adamw.beta1 < 1 && adamw.beta2 >= 0 && adamw.beta2 < 1,
@@ -210,6 +210,12 @@ void complete(const std::filesystem::path& file, FederationFile& f, const RawSet
 }
 
 }  // namespace
+
+void FederationFile::agree_on(const std::string& key, const std::string& value) {
+  resolved += key + " = " + value + '\n';
+  configuration = store::digest_of(resolved);
+  protocol.configuration = configuration;
+}
 
 SiteId FederationFile::site(std::string_view site_name) const {
   const auto found = std::ranges::find(protocol.sites, site_name);

@@ -163,10 +163,11 @@ ExitStatus run(const IslandOptions& options, const FederationFile& federation, c
 ExitStatus run_island(std::span<const std::string> arguments) {
   auto options = parse_island_options(arguments);
   if (!options) return ExitStatus::success;
-  const auto federation = read_federation(options->federation);
+  auto federation = read_federation(options->federation);
   if (options->print_config) return std::cout << federation.resolved, ExitStatus::success;
   const auto site = federation.site(options->site);
   const data::TokenFile tokens(options->tokens);
+  federation.agree_on("tokens.digest", tokens.digest());
   options->threads = threads_for(options->threads);
   return run(*options, federation, tokens, site);
 }

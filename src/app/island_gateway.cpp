@@ -97,6 +97,8 @@ void IslandGateway::gather() {
                         "give both sites the same federation file and program");
     std::this_thread::sleep_for(5ms);
   }
+  if (federation_.sites.size() > 1 && gateway_.standing().sites_alive == 1 && !stop_.arrived())
+    report_.say("no other site is there; trains alone until one comes (this needs `atoll links` beside the island)");
   gateway_.visit([](Protocol& protocol, Seconds now) { protocol.begin(now); });
   report_.started(resumed_at_, ranks_);
 }
@@ -160,6 +162,8 @@ void IslandGateway::linger() {
 void IslandGateway::finish() {
   linger();
   std::set<FragmentId> changed;
+  outer_.settle(changed);
+  outer_.take_anchors();
   save_checkpoint(changed);
   report_.finished();
   directory_.leave("DONE", "finished at inner step " + std::to_string(inner_.steps()) + '\n');

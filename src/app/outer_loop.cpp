@@ -68,6 +68,12 @@ void OuterLoop::wait_for_commits() {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
+void OuterLoop::take_anchors() {
+  gateway_.visit([&](Protocol& protocol, Seconds) {
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) inner_.replace({f}, *protocol.fragments()[f].anchor);
+  });
+}
+
 std::vector<float> OuterLoop::anchors() {
   std::vector<float> flat(inner_.trainer().parameter_count());
   gateway_.visit([&](Protocol& protocol, Seconds) {

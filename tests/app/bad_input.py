@@ -126,6 +126,15 @@ class BadInput(unittest.TestCase):
         self.assertRegex(result.stderr, MESSAGE)
         self.assertEqual({file: file.read_bytes() for file in folder.iterdir()}, before)
 
+    def test_resume_with_another_token_file(self):
+        self.assertEqual(self.island(run="tokens").returncode, 0)
+        other = self.folder / "other-text"
+        other.mkdir()
+        (other / "words.txt").write_text("one two three four five " * 500)
+        subprocess.run([ATOLL, "tokenize", other / "words.txt", "--output", other / "words.h5"], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.assert_refused(self.island("--resume", tokens=other / "words.h5", run="tokens"), "another configuration")
+
     def test_checkpoint_of_another_configuration(self):
         self.assertEqual(self.island(run="other").returncode, 0)
         changed = self.federation_file("changed.ini", {"inner": {"learning_rate": 0.1}})

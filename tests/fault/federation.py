@@ -59,6 +59,7 @@ class Federation(unittest.TestCase):
             site.finish(120)
         self.assert_equal_anchors(alpha, beta, least=2 * 20)
         self.assertEqual(alpha.digests(), beta.digests())
+        self.assertEqual(alpha.result(), beta.result())
         self.assertGreaterEqual(len(commits_of_both(alpha)), 2 * 15)
 
     def test_two_sites_equal_the_same_work_in_one_process_to_the_bit(self):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 from lab import AGENT, Lab, wait_until  # noqa: E402, F401
 
@@ -111,6 +113,19 @@ class Site:
     def anchors(self):
         """Digest by (fragment, version), from the commits that the site took part in."""
         return {(event["fragment"], event["version"]): event["anchor"] for event in self.events("commit")}
+
+    def result(self):
+        """The parameters in the last checkpoint: name -> bytes."""
+        newest = sorted((self.run / "checkpoints").glob("*.h5"))[-1]
+        tensors = {}
+
+        def collect(name, item):
+            if isinstance(item, h5py.Dataset):
+                tensors[name] = item[()].tobytes()
+
+        with h5py.File(newest) as file:
+            file["parameters"].visititems(collect)
+        return tensors
 
     def commit_times(self):
         """When the site first had each (fragment, version)."""

@@ -40,6 +40,9 @@ struct FederationFile {
   std::string resolved;  ///< every setting that sites must agree on, one "key = value" a line
   Digest configuration;  ///< of `resolved`; compared in the first handshake
 
+  /// Makes `key` = `value`, which the file does not hold, a part of what all sites must agree on.
+  void agree_on(const std::string& key, const std::string& value);
+
   /// @throws ConfigError  the file does not name such a site
   [[nodiscard]] SiteId site(std::string_view site_name) const;
 };

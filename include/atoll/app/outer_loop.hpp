@@ -20,7 +20,9 @@ class OuterLoop {
   /// Fragments whose parameters changed. Waits only where the federation file says so (outer.wait_seconds).
   [[nodiscard]] std::set<FragmentId> between_steps();
   /// Takes up every commit that waits; gives the protocol's fragments of that very moment, for a checkpoint.
-  [[nodiscard]] std::vector<federation::FragmentState> settle(std::set<FragmentId>& changed);
+  std::vector<federation::FragmentState> settle(std::set<FragmentId>& changed);
+  /// The end of training: the parameters become the anchors, the model that all sites share.
+  void take_anchors();
   /// For the next inner step, by the federation's progress as of between_steps().
   [[nodiscard]] double learning_rate() const { return federation_.learning_rate.at(progress_tokens_); }
   /// All anchors as one flat parameter vector.
