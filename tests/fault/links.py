@@ -37,6 +37,11 @@ TWO_MACHINES = ONE_MACHINE.replace("[site.alpha]", f"[site.alpha]\nhost = alpha\
     "[site.beta]", f"[site.beta]\nhost = beta\nlaunch_agent = {AGENT}")
 
 
+def whole_lines(file):
+    """The lines of a file that another process writes; one that is not complete yet does not count."""
+    return file.read_text().split("\n")[:-1] if file.exists() else []
+
+
 class Site:
     """Supervisor and letter pump of one site on its own host."""
 
@@ -70,15 +75,14 @@ class Site:
 
     def state(self):
         """What the pump said last."""
-        lines = (self.run / "pump.jsonl").read_text().splitlines()
+        lines = whole_lines(self.run / "pump.jsonl")
         return json.loads(lines[-1]) if lines else {"up": False, "peer_alive": False, "sessions": 0, "taken": [0, 0]}
 
     def connectors(self):
         return self.lab.pids(self.host, f" connector --federation-name islands --site {self.name} ")
 
     def events(self, name):
-        file = self.run / "links.jsonl"
-        lines = map(json.loads, file.read_text().splitlines() if file.exists() else [])
+        lines = map(json.loads, whole_lines(self.run / "links.jsonl"))
         return [line for line in lines if line["event"] == name]
 
     def is_moving(self):
