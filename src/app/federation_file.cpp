@@ -226,9 +226,9 @@ SiteId FederationFile::site(std::string_view site_name) const {
                     "correct --site, or add the site to federation.sites on every site");
 }
 
-FederationFile read_federation(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) wrong(file, "no such readable file", "check --federation");
+namespace {
+
+FederationFile parse_federation(std::istream& stream, const std::filesystem::path& file) {
   FederationFile federation;
   RawSettings raw;
   po::variables_map values;
@@ -256,6 +256,34 @@ FederationFile read_federation(const std::filesystem::path& file) {
   check_counts(file, federation);
   check_optimizers(file, federation);
   check(file, federation, raw);
+  return federation;
+}
+
+}  // namespace
+
+FederationFile read_federation(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) wrong(file, "no such readable file", "check --federation");
+  return parse_federation(stream, file);
+}
+
+FederationFile read_resolved_federation(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) wrong(file, "no such readable file", "a run directory has it from its first start on");
+  // What was agreed on besides the file's own settings stands behind them, and no federation file may hold it.
+  std::ostringstream settings;
+  std::vector<std::pair<std::string, std::string>> agreed;
+  constexpr std::string_view equals = " = ";
+  for (std::string line; std::getline(stream, line);) {
+    const auto split = line.find(equals);
+    if (line.starts_with("tokens.") && split != std::string::npos)
+      agreed.emplace_back(line.substr(0, split), line.substr(split + equals.size()));
+    else
+      settings << line << '\n';
+  }
+  std::istringstream text(settings.str());
+  auto federation = parse_federation(text, file);
+  for (const auto& [key, value] : agreed) federation.agree_on(key, value);
   return federation;
 }
 

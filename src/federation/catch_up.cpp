@@ -197,7 +197,26 @@ void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Progress progres
   s.steps_since = s.tokens_since = 0;
   s.outstanding.reset();
   next.steps_since = next.tokens_since = 0;
+  note_taken(f, next);
   replace(f, std::move(next), std::move(base));
+}
+
+// What a replay needs: the state that was put in place of our own, whichever letters it came from.
+void Protocol::note_taken(FragmentId f, const FragmentState& next) {
+  note("anchor_taken", {{"fragment", std::uint64_t{f.value}},
+                        {"version", next.version},
+                        {"anchor", next.digest.hex()},
+                        {"tokens", next.tokens_merged}});
+  if (!config_.keeps_letters) return;
+  auto taken = letter(LetterKind::snapshot);
+  taken.fragment = f;
+  taken.version = next.version;
+  taken.anchor = next.digest;
+  taken.tokens = next.tokens_merged;
+  taken.offers = next.newest;
+  taken.values = next.anchor;
+  taken.momentum = next.momentum;
+  records_.push_back({std::move(taken), {}});
 }
 
 // Local progress is merged once and never dropped: what it is measured from depends on which of our offers is in

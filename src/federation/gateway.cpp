@@ -57,8 +57,8 @@ Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::
   return geometry;
 }
 
-Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log)
-    : protocol_(std::move(protocol)), log_(log) {
+Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log, RecordKeeper keeper)
+    : protocol_(std::move(protocol)), log_(log), keeper_(std::move(keeper)) {
   for (auto& [site, mailbox] : mailboxes)
     peers_.emplace(site, Correspondent{protocol_.config().sites[site.value], std::move(mailbox), {}, false, {}, {}});
   thread_ = std::thread([this] { run(); });
@@ -138,7 +138,7 @@ bool Gateway::round_trip() {
   publish_standing();
   dispatch();
   for (auto& [site, peer] : peers_) moved |= post(peer);
-  write_notes();
+  record();
   return moved;
 }
 
@@ -230,8 +230,12 @@ bool Gateway::post(Correspondent& peer) {
   return moved;
 }
 
-void Gateway::write_notes() {
-  auto notes = visit([](Protocol& protocol, Seconds) { return protocol.take_notes(); });
+// Letters go first: what the log says was merged can be read.
+void Gateway::record() {
+  const std::lock_guard lock(record_mutex_);
+  auto [records, notes] =
+      visit([](Protocol& protocol, Seconds) { return std::pair(protocol.take_records(), protocol.take_notes()); });
+  for (const auto& record : records) keeper_.keep(record);
   for (auto& [event, fields] : notes) log_.write(event, std::move(fields));
 }
 

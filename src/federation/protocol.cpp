@@ -329,7 +329,11 @@ void Protocol::receive_commit(const Letter& in, Seconds now) {
 }
 
 // What a replay needs: which offers were merged, in which order, with which weights.
-void Protocol::note_commit(const Letter& commit, Seconds waited) {
+void Protocol::note_commit(const Letter& commit, Seconds waited, const std::vector<const Letter*>& offers) {
+  if (config_.keeps_letters) {
+    auto& record = records_.emplace_back(Record{commit, {}});
+    for (const auto* offer : offers) record.offers.push_back(*offer);
+  }
   std::vector<std::string> names;
   std::vector<std::uint64_t> serials, tokens, steps;
   std::vector<double> weights;

@@ -80,7 +80,7 @@ void Protocol::merge(FragmentId f, const std::vector<const Letter*>& offers, Sec
   commit.parent = s.digest;
   commit.anchor = next.digest;
   commit.tokens = next.tokens_merged;
-  note_commit(commit, now - *rounds_[f.value].quorum_at);
+  note_commit(commit, now - *rounds_[f.value].quorum_at, offers);
   for (const auto site : live_peers()) send(site, commit);
   const auto base = base_after(s, next);
   replace(f, std::move(next), base);

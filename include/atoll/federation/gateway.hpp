@@ -14,6 +14,7 @@
 #include "atoll/core/event_log.hpp"
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
+#include "atoll/federation/record_keeper.hpp"
 
 namespace Atoll::federation {
 
@@ -43,7 +44,8 @@ struct Standing {
 class Gateway {
  public:
   /// @param mailboxes  one per other site
-  Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log);
+  /// @param keeper  for the protocol's records
+  Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log, RecordKeeper keeper);
   /// Takes leave of the others if it was started, stops the thread, closes the mailboxes.
   ~Gateway();
   Gateway(const Gateway&) = delete;
@@ -67,6 +69,10 @@ class Gateway {
     if (lock) visitor(protocol_, now());
     return lock.owns_lock();
   }
+
+  /// Keeps and logs what the protocol has decided so far. The gateway thread does it all the time; a checkpoint that is
+  /// saved afterwards holds nothing that the log does not say. Any thread; waits for the disk.
+  void record();
 
   /// Neither waits for the gateway thread's work on the protocol.
   [[nodiscard]] Standing standing() const;
@@ -93,11 +99,12 @@ class Gateway {
   [[nodiscard]] bool collect(Correspondent& peer);
   void dispatch();
   [[nodiscard]] bool post(Correspondent& peer);
-  void write_notes();
 
   Protocol protocol_;
   std::map<SiteId, Correspondent> peers_;
   EventLog& log_;
+  RecordKeeper keeper_;
+  std::mutex record_mutex_;        ///< held while records and notes are taken and written, so that they stay in order
   mutable std::mutex mutex_;       ///< protocol_ and failure_
   mutable std::mutex view_mutex_;  ///< standing_, link, refusal and dropped_, as others see them
   std::exception_ptr failure_;     ///< what ended the gateway thread too early

@@ -36,6 +36,7 @@ struct ProtocolConfig {
   float outer_momentum = 0.9F;
   bool keeps_progress = true;      ///< false: an adopted anchor replaces local progress (blend with alpha 0)
   std::uint64_t total_tokens = 0;  ///< a fragment with so many tokens merged is finished
+  bool keeps_letters = false;      ///< fill take_records()
 };
 
 /// "Send this letter to that site."
@@ -56,6 +57,12 @@ struct Adoption {
 struct Note {
   std::string event;
   std::vector<LogField> fields;
+};
+
+/// "Keep this: a replay repeats the run from it."
+struct Record {
+  store::Letter letter;               ///< a commit that was applied, or a snapshot as it was taken over
+  std::vector<store::Letter> offers;  ///< of the commit, where this site merged them
 };
 
 /// The fragment protocol of one site (DESIGN section 3): a state machine without threads, clocks, MPI or files.
@@ -93,6 +100,8 @@ class Protocol {
   [[nodiscard]] std::vector<Send> take_sends() { return std::exchange(sends_, {}); }
   [[nodiscard]] std::vector<Adoption> take_adoptions() { return std::exchange(adoptions_, {}); }
   [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(notes_, {}); }
+  /// To be kept before the notes that were taken with them are written.
+  [[nodiscard]] std::vector<Record> take_records() { return std::exchange(records_, {}); }
 
   // Views.
   [[nodiscard]] const std::vector<FragmentState>& fragments() const noexcept { return fragments_; }
@@ -147,7 +156,7 @@ class Protocol {
   [[nodiscard]] std::string name_of(SiteId site) const { return config_.sites.at(site.value); }
   [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
   void send(SiteId to, store::Letter letter) { sends_.push_back({to, std::move(letter)}); }
-  void note_commit(const store::Letter& commit, Seconds waited);
+  void note_commit(const store::Letter& commit, Seconds waited, const std::vector<const store::Letter*>& offers = {});
   void note(std::string event, std::vector<LogField> fields) {
     notes_.push_back({std::move(event), std::move(fields)});
   }
@@ -182,6 +191,7 @@ class Protocol {
   void finish_joining(Seconds now);
   void ask_snapshot(SiteId donor, FragmentId f, Seconds now);
   void adopt_snapshot(FragmentId f, FragmentState next, Progress progress);
+  void note_taken(FragmentId f, const FragmentState& next);
   [[nodiscard]] store::Values base_after(const FragmentState& old, const FragmentState& next) const;
 
   ProtocolConfig config_;
@@ -198,6 +208,7 @@ class Protocol {
   std::vector<Send> sends_;
   std::vector<Adoption> adoptions_;
   std::vector<Note> notes_;
+  std::vector<Record> records_;
 };
 
 }  // namespace Atoll::federation
