@@ -70,9 +70,9 @@ std::function<void(const Repeated&, double)> progress_line() {
 }
 
 void print_summary(const fs::path& run, const FederationFile& federation, const Repeated& done) {
-  std::cout << std::format("{}: site {} of {}, {} start{}, {} lines{}\n", run.string(), done.site, federation.name,
-                           done.starts, done.starts == 1 ? "" : "s", done.lines,
+  std::cout << std::format("{}: site {} of {}, {} lines{}\n", run.string(), done.site, federation.name, done.lines,
                            done.last_line_is_cut ? ", the last one cut" : "")
+            << std::format("  starts followed     {}\n", done.starts)
             << std::format("  merges repeated     {}, from the offers\n", done.merges)
             << std::format("  commits repeated    {}, without the offers\n", done.commits)
             << std::format("  snapshots followed  {}\n", done.snapshots)
@@ -82,9 +82,17 @@ void print_summary(const fs::path& run, const FederationFile& federation, const 
                              done.fragments[f].digest.hex());
 }
 
+// Read before the log: the run may be going on, and the log says all that a checkpoint holds before there is one.
+std::optional<store::FoundCheckpoint> newest_checkpoint(const fs::path& run) try {
+  return store::load_newest(run / "checkpoints");
+} catch (const Error& error) {
+  std::cout << run.string() << ": the newest checkpoint is not compared: " << error.what() << '\n';
+  return std::nullopt;
+}
+
 // The newest checkpoint of the run must hold what was repeated.
-std::optional<federation::Difference> compare_newest(const fs::path& run, const federation::Replay& replay) {
-  const auto newest = store::load_newest(run / "checkpoints");
+std::optional<federation::Difference> compare_newest(const std::optional<store::FoundCheckpoint>& newest,
+                                                     const federation::Replay& replay) {
   if (!newest) return std::nullopt;
   const auto name = newest->file.filename().string();
   const auto fragments = fragments_of(newest->checkpoint);
@@ -109,6 +117,7 @@ ExitStatus run_replay(std::span<const std::string> arguments) {
 
   const device::Session device;
   const auto federation = federation_of(run);
+  const auto newest = newest_checkpoint(run);
   federation::Replay replay({.log = fs::path(run) / "log.jsonl",
                              .letters = fs::path(run) / "letters",
                              .config = federation.protocol,
@@ -116,8 +125,9 @@ ExitStatus run_replay(std::span<const std::string> arguments) {
                              .from = from.empty() ? ReplayInput::From::version_0 : ReplayInput::From::checkpoint,
                              .progress = progress_line()});
   const auto done = replay.run();
+  if (!from.empty()) std::cout << "from " << from << '\n';
   print_summary(run, federation, done);
-  const auto difference = done.difference ? done.difference : compare_newest(run, replay);
+  const auto difference = done.difference ? done.difference : compare_newest(newest, replay);
   if (!difference) return std::cout << "all merges are repeated to the bit\n", ExitStatus::success;
   std::cout << std::flush;
   throw store::Error(std::format("the run differs from its repetition at {}/log.jsonl line {}, {}: {}", run,
