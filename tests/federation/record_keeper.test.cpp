@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "atoll/core/error.hpp"
@@ -68,6 +70,19 @@ TEST(LetterFolder, DamagedAndMissingLettersAreNamed) {
   EXPECT_THROW((void)folder.read(kept), store::Error);
   std::filesystem::remove(scratch.path() / kept.file);
   EXPECT_THROW((void)folder.read(kept), store::Error);
+}
+
+TEST(LetterFolder, ADiskThatFillsInTheMiddleOfALetterLeavesNothingBehind) {
+  const ScratchFolder scratch;
+  const LetterFolder folder(scratch.path());
+  std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW((void)folder.keep(full_letter(LetterKind::commit)), SystemError);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
 TEST(RecordKeeper, AFolderThatCannotBeMadeEndsNothingAndIsSaidOnceAndNotedEachTime) {
