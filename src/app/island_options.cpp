@@ -52,6 +52,11 @@ void check(const IslandOptions& o) {
     throw ConfigError("--prompt is empty", "a paragraph is sampled from its start on", "use a word of the text");
 }
 
+federation::KeepLetters letters_named(const std::string& name) {
+  if (const auto letters = federation::keep_letters_named(name)) return *letters;
+  throw ConfigError("--keep-letters is '" + name + "'", "no such choice", "use none, commits or all");
+}
+
 }  // namespace
 
 std::optional<IslandOptions> parse_island_options(std::span<const std::string> arguments) {
@@ -90,10 +95,7 @@ std::optional<IslandOptions> parse_island_options(std::span<const std::string> a
   o.tokens = tokens;
   o.run = run;
   o.mailboxes = mailboxes;
-  const auto letters = federation::keep_letters_named(keep_letters);
-  if (!letters)
-    throw ConfigError("--keep-letters is '" + keep_letters + "'", "no such choice", "use none, commits or all");
-  o.keep_letters = *letters;
+  o.keep_letters = letters_named(keep_letters);
   o.gather = Seconds{gather};
   o.linger = Seconds{linger};
   o.progress_every = Seconds{progress};

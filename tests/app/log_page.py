@@ -10,6 +10,7 @@ from pathlib import Path
 SOURCE = Path(os.environ.get("ATOLL_SOURCE_DIR", Path(__file__).resolve().parent.parent.parent)) / "src"
 CALL = re.compile(r"\b(?:log_?\.write|note)\(")
 NAME = re.compile(r'"([a-z_]+)"')
+BUILT = re.compile(r"std::vector<LogField>[^;{]*\{|fields\.(?:push_back|insert)\(|return \{(?=\{\")")
 FIELD = re.compile(r'\{"([a-z_]+)",')
 
 
@@ -37,7 +38,7 @@ def built():
     """Names in lists of fields that are put together outside such a call."""
     for file in sorted(SOURCE.glob("*/*.cpp")):
         text = file.read_text()
-        for match in re.finditer(r"std::vector<LogField>[^;{]*\{|fields\.(?:push_back|insert)\(|return \{(?=\{\")", text):
+        for match in re.finditer(BUILT, text):
             for field in FIELD.findall("{" + call_text(text, match.end())):
                 if "LogField" in text:
                     yield file.name, field

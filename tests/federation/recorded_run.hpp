@@ -13,12 +13,20 @@
 
 namespace Atoll::federation::test {
 
-/// Two sites in memory, each with a log and letters on disk as an island writes them.
+/// "equal", or what differs first.
+inline std::string text_of(const Repeated& done) {
+  if (!done.difference) return "equal";
+  const auto& d = *done.difference;
+  return std::to_string(d.line) + ": " + d.event + ": " + d.what + ": expected " + d.expected + ", found " + d.found;
+}
+
+/// Sites in memory, each with a log and letters on disk as an island writes them.
 class RecordedRun {
  public:
-  explicit RecordedRun(KeepLetters letters = KeepLetters::all, std::uint64_t reserve = 0) : letters_(letters) {
+  explicit RecordedRun(KeepLetters letters = KeepLetters::all, std::uint64_t reserve = 0, std::size_t count = 2)
+      : letters_(letters), sites_(count) {
     sites_.config().keeps_letters = letters != KeepLetters::none;
-    for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       std::filesystem::create_directories(folder(i));
       logs_.push_back(std::make_unique<EventLog>(log(i)));
       keepers_.emplace_back(letters, store::LetterFolder(folder(i) / "letters", reserve), sites_.config().sites,
@@ -111,7 +119,7 @@ class RecordedRun {
 
   store::test::ScratchFolder scratch_;
   KeepLetters letters_;
-  SitesInMemory sites_{2};
+  SitesInMemory sites_;
   std::vector<std::unique_ptr<EventLog>> logs_;
   std::vector<RecordKeeper> keepers_;
 };

@@ -13,12 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string text_of(const Repeated& done) {
-  if (!done.difference) return "equal";
-  const auto& d = *done.difference;
-  return std::to_string(d.line) + ": " + d.event + ": " + d.what + ": expected " + d.expected + ", found " + d.found;
-}
-
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);
   return at == std::string::npos ? "'" + from + "' is not there" : text.replace(at, from.size(), to);
