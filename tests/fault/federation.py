@@ -170,7 +170,7 @@ class Federation(unittest.TestCase):
         self.assert_replays(killed, merges=0, snapshots=1)
 
     def test_a_site_that_starts_thirty_seconds_late_joins_by_itself(self):
-        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2])
+        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2, "--checkpoint-every", 20, *KEEP_LETTERS])
         alpha.start()
         time.sleep(30)
         self.assertTrue(alpha.events("commit"))
@@ -180,6 +180,10 @@ class Federation(unittest.TestCase):
         for site in (alpha, beta):
             site.wait_for(commits_of_both, 60, "a commit of both")
         self.assert_equal_anchors(alpha, beta, least=1)
+        for site in (alpha, beta):  # while they train on
+            status, text, error = site.replay()
+            self.assertEqual(status, 0, text + error)
+            self.assertIn("holds the same", text)
 
 
 if __name__ == "__main__":
