@@ -31,7 +31,7 @@ std::uint64_t OwnWork::newly_lost(const Contents& anchor, const Contents& on_its
   auto lost = now_.steps;
   lost.remove(held);
   const auto fresh = lost.beyond(lost_, first);
-  lost_ = std::move(lost);
+  lost_.unite(lost);
   return fresh;
 }
 
