@@ -198,10 +198,15 @@ void Gateway::dispatch() {
   for (auto& [to, letter] : sends) {
     auto& waiting = peers_.at(to).waiting;
     const auto before = waiting.size();
-    if (letter.kind != LetterKind::commit)
-      std::erase_if(waiting, [&](const auto& old) { return replaces(letter, old); });
     if (letter.kind == LetterKind::commit) drop_overtaken_commits(waiting, letter.fragment);
-    waiting.push_back(std::move(letter));
+    // In the place of the older one: at the end of the queue, what is renewed often would never have its turn.
+    const auto older = letter.kind == LetterKind::commit
+                           ? waiting.end()
+                           : std::ranges::find_if(waiting, [&](const auto& old) { return replaces(letter, old); });
+    if (older != waiting.end())
+      *older = std::move(letter);
+    else
+      waiting.push_back(std::move(letter));
     if (waiting.size() > most_waiting) waiting.pop_front();
     const std::lock_guard lock(view_mutex_);
     dropped_ += before + 1 - waiting.size();
