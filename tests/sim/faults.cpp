@@ -75,6 +75,7 @@ void World::forget(std::uint32_t i) {
   auto& site = sites_[i];
   auto config = site.protocol->config();
   site.protocol.emplace(std::move(config), site.checkpoints.front().fragments);
+  examine(i);
 }
 
 void World::stand_still(const Fault& fault) {

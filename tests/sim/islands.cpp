@@ -140,7 +140,11 @@ void World::examine(std::uint32_t i) {
       (ledger_.descends({f}, digest, s.digest, s.version) ? back : switched) = true;
     site.held[f] = {s.version, s.digest};
   }
-  if (back && !switched) throw Broken(std::format("site{} goes back on its own branch", i));
+  if (back && !switched) {
+    if (plan_.never_back) throw Broken(std::format("site{} goes back on its own branch", i));
+    ++counts_.back;
+    switched = true;
+  }
   if (switched) {
     ++counts_.joins;
     for (std::uint32_t f = 0; f < plan_.fragments; ++f) {

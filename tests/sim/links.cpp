@@ -111,11 +111,13 @@ void World::dispatch(std::uint32_t i) {
     }
     auto& waiting = line(i, to.value).waiting;
     const auto same = [&](const Letter& old) { return old.kind == letter.kind && old.fragment == letter.fragment; };
-    if (letter.kind != LetterKind::commit)
-      std::erase_if(waiting, same);
-    else if (std::ranges::count_if(waiting, same) >= 2)
-      std::erase_if(waiting, same);
-    waiting.push_back(std::move(letter));
+    const bool commit = letter.kind == LetterKind::commit;
+    if (commit && std::ranges::count_if(waiting, same) >= 2) std::erase_if(waiting, same);
+    const auto older = commit ? waiting.end() : std::ranges::find_if(waiting, same);
+    if (older != waiting.end())
+      *older = std::move(letter);
+    else
+      waiting.push_back(std::move(letter));
     if (waiting.size() > most_waiting) waiting.pop_front();
     post(i, to.value);
   }

@@ -21,7 +21,7 @@ namespace Atoll::federation::sim {
 /// Counted over a run, for the summary. Only numbers: it is sent between processes as it is.
 struct Counts {
   /// steps_dropped: made by a start of a site with history, then replaced though no anchor holds them.
-  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0;
+  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0, back = 0;
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, flipped = 0;
   std::array<std::uint64_t, fault_kinds> faults{};  ///< that met a site in a state in which it could happen
   double seconds_to_agree = 0, rounds_to_agree = 0;
