@@ -101,6 +101,7 @@ void World::jump(std::uint32_t i, double seconds) {
   if (gateway_stands(i)) return;
   for (std::uint32_t j = 0; j < plan_.site_count(); ++j)
     if (j != i) observe(i, j);
+  examine(i);
 }
 
 void World::start(std::uint32_t i) {
@@ -128,6 +129,7 @@ void World::start(std::uint32_t i) {
   site.incarnation = config.incarnation;
   site.started = now(i).count();
   site.begun = site.leaving = site.finished = false;
+  one_end_ &= std::ranges::none_of(sites_, &Site::gone);  // it may find nobody who tells it the end
   site.first_step = inner_steps_;
   site.protocol.emplace(std::move(config), std::move(fragments));
   say([&] {

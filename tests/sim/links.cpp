@@ -87,7 +87,6 @@ void World::observe(std::uint32_t i, std::uint32_t j) {
   if (out.alive && !alive) out.waiting.clear();
   out.alive = alive;
   sites_[i].protocol->observe({j}, alive, out.incarnation, now(i));
-  examine(i);
 }
 
 // As Gateway::dispatch.
