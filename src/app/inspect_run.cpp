@@ -83,7 +83,8 @@ void count(Seen& seen, const LoggedEvent& event) {
   if (name == "checkpoint") ++seen.checkpoints;
   if (name == "not_kept") ++seen.not_kept;
   if (name == "letter_refused") ++seen.refused[event.text("reason")];
-  if (name.starts_with("tokens_")) seen.lost[name.substr(sizeof "tokens_" - 1)] += event.number("tokens");
+  if (name == "tokens_lost") seen.lost[event.text("reason")] += event.number("tokens");
+  if (name == "tokens_unweighted") seen.lost["kept but unweighted"] += event.number("tokens");
 }
 
 void see(Seen& seen, const LoggedEvent& event) {

@@ -11,6 +11,12 @@ Repetition repeat(const ProtocolConfig& config, const FragmentState& before, con
   for (const auto& offer : commit.offers)
     weights.push_back(outer::offer_weight(config.weights, offer.tokens, offer.steps));
   done.weights = outer::normalised(weights);
+  for (std::size_t i = 0; i < done.weights.size(); ++i) {
+    auto late = offers.empty() ? config.staleness : before.version - offers[i].version;
+    // Who did not merge them does not know how late they were: any lateness that is allowed may explain a weight.
+    for (auto& weight = done.weights[i]; late > 0 && (!offers.empty() || weight != commit.offers[i].weight); --late)
+      weight *= config.staleness_decay;
+  }
   if (!offers.empty()) {
     std::vector<std::span<const float>> gradients;
     for (const auto& offer : offers) gradients.emplace_back(*offer.values);
@@ -27,7 +33,7 @@ FragmentState taken_over(const FragmentState& before, const store::Letter& snaps
   next.momentum = snapshot.momentum;
   next.tokens_merged = snapshot.tokens;
   next.newest = snapshot.offers;
-  next.remember();
+  next.take_line(snapshot.fragments);
   return next;
 }
 

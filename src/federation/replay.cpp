@@ -147,6 +147,7 @@ bool Replay::ends_a_start(const LoggedEvent& cut) const {
 
 // An island goes on where its checkpoint was, which may lie behind what the log had reached.
 void Replay::follow_opened(const LoggedEvent& event) {
+  keeps_all_ = event.text("keep_letters") == name_of(KeepLetters::all);
   const auto versions = event.numbers("versions");
   const auto anchors = event.texts("anchors");
   expect(event, "fragments", done_.fragments.size(), versions.size());
@@ -193,6 +194,8 @@ std::vector<Letter> Replay::offers_of(const LoggedEvent& event, const Letter& co
   for (const auto& record : commit.offers) {
     const auto& site = input_.config.sites.at(record.site.value);
     auto offer = letter(event, offer_key(commit.fragment.value, site, record.serial));
+    if (!offer && must_have_kept(event, site, record.serial))
+      differs(event, "offer of " + site, "a line 'kept' or 'not_kept'", "none");
     if (!offer) return {};
     const auto of_offer = [&](const char* what) {
       return std::string(what) + " in the letter of the offer of " + site;
@@ -200,8 +203,11 @@ std::vector<Letter> Replay::offers_of(const LoggedEvent& event, const Letter& co
     expect(event, of_offer("serial"), record.serial, offer->serial);
     expect(event, of_offer("tokens"), record.tokens, offer->tokens);
     expect(event, of_offer("steps"), record.steps, offer->steps);
-    expect(event, of_offer("base version"), commit.version - 1, offer->version);
-    expect(event, of_offer("base digest"), commit.parent.hex(), offer->parent.hex());
+    const auto& state = state_of(event);
+    if (offer->version > state.version || offer->version + input_.config.staleness < state.version)
+      differs(event, of_offer("base version"), std::to_string(state.version), std::to_string(offer->version));
+    if (const auto base = state.digest_at(offer->version))
+      expect(event, of_offer("base digest"), base->hex(), offer->parent.hex());
     expect_size(event, "the offer of " + site, commit.values, offer->values);
     offers.push_back(std::move(*offer));
   }
@@ -233,6 +239,12 @@ std::optional<Letter> Replay::letter(const LoggedEvent& event, const std::string
     differs(event, "its letter " + kept.text("file"), "as it was kept at line " + std::to_string(kept.line()),
             error.what());
   }
+}
+
+// A steward that keeps all says of every offer whether it is there.
+bool Replay::must_have_kept(const LoggedEvent& event, const std::string& site, std::uint64_t serial) const {
+  return keeps_all_ && event.text("steward") == done_.site &&
+         !kept_.contains(offer_key(event.number("fragment"), site, serial));
 }
 
 std::string Replay::why_missing(const std::string& key) const {

@@ -61,7 +61,7 @@ class LogPage(unittest.TestCase):
         self.assertGreater(len(found), 25)
         for file, event, fields in found:
             with self.subTest(file=file, event=event):
-                self.assertIn(event, rows)
+                self.assertTrue(event in rows, f"{event} is not on the page")
                 for field in fields:
                     self.assertIn(f"`{field}`", rows[event])
 
@@ -71,12 +71,12 @@ class LogPage(unittest.TestCase):
         self.assertGreater(len(found), 10)
         for file, field in found:
             with self.subTest(file=file, field=field):
-                self.assertIn(f"`{field}`", everything)
+                self.assertTrue(f"`{field}`" in everything, f"{field} is not on the page")
 
     def test_the_page_names_no_event_that_nobody_writes(self):
         sources = "".join(file.read_text() for file in SOURCE.glob("*/*.cpp"))
         for event in page():
-            self.assertIn(f'"{event}"', sources)
+            self.assertTrue(f'"{event}"' in sources, f"nobody writes {event}")
 
 
 if __name__ == "__main__":

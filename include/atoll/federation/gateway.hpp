@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
 #include "atoll/federation/record_keeper.hpp"
+#include "atoll/federation/waiting_letters.hpp"
 
 namespace Atoll::federation {
 
@@ -84,7 +84,7 @@ class Gateway {
   struct Correspondent {
     std::string name;
     Mailbox mailbox;
-    std::deque<store::Letter> waiting;
+    WaitingLetters waiting;
     bool alive = false;  ///< its island, as the protocol is told
     Link link;
     std::string refusal;
@@ -99,6 +99,7 @@ class Gateway {
   [[nodiscard]] bool collect(Correspondent& peer);
   void dispatch();
   [[nodiscard]] bool post(Correspondent& peer);
+  [[nodiscard]] bool put(Correspondent& peer, Lane lane, const store::Letter& letter);
 
   Protocol protocol_;
   std::map<SiteId, Correspondent> peers_;

@@ -11,7 +11,7 @@ namespace Atoll::federation {
 
 /// What the protocol's mathematics makes of one commit.
 struct Repetition {
-  std::vector<float> weights;  ///< of the offers that the commit names, by the rule
+  std::vector<float> weights;  ///< of the offers that the commit names, by the rule, damped where they were late
   store::Values merged;        ///< from the offers; null when none were given
   FragmentState next;          ///< the outer step with the commit's own values
 };

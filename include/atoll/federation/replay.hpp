@@ -103,6 +103,7 @@ class Replay {
   void check_standing(const LoggedEvent& event);
   [[nodiscard]] std::vector<store::Letter> offers_of(const LoggedEvent& event, const store::Letter& commit);
   [[nodiscard]] std::optional<store::Letter> letter(const LoggedEvent& event, const std::string& key) const;
+  [[nodiscard]] bool must_have_kept(const LoggedEvent& event, const std::string& site, std::uint64_t serial) const;
   [[nodiscard]] std::string why_missing(const std::string& key) const;
   [[nodiscard]] FragmentId fragment_of(const LoggedEvent& event) const;
   [[nodiscard]] const FragmentState& state_of(const LoggedEvent& event) const;
@@ -115,6 +116,7 @@ class Replay {
   std::map<Place, Wanted> wanted_;           ///< where later starts begin
   std::vector<std::set<std::pair<Version, std::string>>> passed_;  ///< by fragment: reached since the latest start
   std::map<std::string, LoggedEvent> kept_;  ///< the latest line about a letter, by what the letter is
+  bool keeps_all_ = false;                   ///< the start that the log is at
   Repeated done_;
 };
 
