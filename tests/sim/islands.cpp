@@ -115,9 +115,7 @@ void World::adopt(std::uint32_t i, const PendingAdoption& pending) {
   }
   if (plan_.protocol.after_offer == AfterOffer::own) check_parameters(i, f, adoption.anchor);
 
-  const auto& offer = site.protocol->fragments()[f.value].outstanding;
-  const auto lost = work.newly_lost(ledger_.contents(f, adoption.anchor),
-                                    offer ? ledger_.offer(i, offer->serial) : Contents(), site.first_step);
+  const auto lost = work.newly_lost(ledger_.contents(f, adoption.anchor), pending.on_its_way, site.first_step);
   if (lost > 0) say([&] { return std::format("site{} fragment {} LOSES {} steps", i, f.value, lost); });
   auto& noted = site.noted_lost[f.value];
   if (lost * tokens_per_step > noted)
@@ -218,7 +216,8 @@ void World::note_offer(std::uint32_t i, const Note& note) {
 void World::take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions) {
   auto& site = sites_[i];
   for (auto& adoption : adoptions) {
-    PendingAdoption pending{std::move(adoption), false};
+    const auto& offer = site.protocol->fragments()[adoption.fragment.value].outstanding;
+    PendingAdoption pending{std::move(adoption), offer ? ledger_.offer(i, offer->serial) : Contents(), false};
     pending.had_history = std::ranges::any_of(site.held, [](const auto& held) { return held.first > 0; });
     site.adoptions.push_back(std::move(pending));
   }

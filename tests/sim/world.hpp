@@ -49,6 +49,7 @@ class World {
  private:
   struct PendingAdoption {
     Adoption adoption;
+    Contents on_its_way;       ///< what the outstanding offer holds
     bool had_history = false;  ///< before
   };
   struct Island {  ///< what a checkpoint holds
