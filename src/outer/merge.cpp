@@ -14,7 +14,7 @@ namespace {
 
 Contributors contributors(std::span<const std::span<const float>> gradients, std::span<const float> weights) {
   ATOLL_EXPECT(!gradients.empty() && gradients.size() == weights.size(), "one weight per gradient");
-  Contributors found{{}, {}, gradients.front().size()};
+  Contributors found{{}, {}, {}, gradients.front().size()};
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     ATOLL_EXPECT(gradients[g].size() == found.size && weights[g] >= 0, "gradient " + std::to_string(g));
     if (weights[g] == 0) continue;
@@ -22,6 +22,7 @@ Contributors contributors(std::span<const std::span<const float>> gradients, std
     found.weights.push_back(weights[g]);
   }
   ATOLL_EXPECT(found.count() > 0, "no weight is positive");
+  found.squares.resize(found.count(), 0.0);
   return found;
 }
 
@@ -29,7 +30,7 @@ using MergeRange = std::function<void(std::span<float> merged, std::size_t begin
 
 // `rule` makes a value from values of the same place only: small blocks stay in the cache until the sink is done.
 void by_blocks(std::size_t begin, std::size_t end, const MergeRange& rule, const Merger::Sink& sink) {
-  std::vector<float> block(std::min(end - begin, device::block_values));
+  std::vector<float> block(std::min(end - begin, Merger::largest_block));
   for (; begin < end; begin += block.size()) {
     const auto merged = std::span(block).first(std::min(block.size(), end - begin));
     rule(merged, begin);
@@ -37,21 +38,39 @@ void by_blocks(std::size_t begin, std::size_t end, const MergeRange& rule, const
   }
 }
 
-void by_segments(const Contributors& from, std::span<const Segment> segments, const Merger::Sink& sink) {
-  const auto mean = [&](std::span<float> merged, std::size_t begin) { merge_mean(merged, from, begin); };
+void in_blocks(std::span<const float> values, const Merger::Sink& sink) {
+  for (std::size_t i = 0; i < values.size(); i += Merger::largest_block)
+    sink(values.subspan(i, std::min(Merger::largest_block, values.size() - i)));
+}
+
+void mean_blocks(std::size_t begin, std::size_t end, Contributors& from, const Merger::Sink& sink) {
+  by_blocks(
+      begin, end, [&](std::span<float> mean, std::size_t at) { mean_and_squares(mean, from, at); }, sink);
+}
+
+void radial_blocks(Contributors& from, std::span<const Segment> segments, const Merger::Sink& sink) {
   std::vector<float> matrix;
   std::size_t done = 0;
   for (const auto& segment : segments) {
     if (segment.kind != TensorKind::matrix || segment.count == 0) continue;
     ATOLL_EXPECT(segment.offset >= done && segment.offset + segment.count <= from.size, "segments out of order");
-    by_blocks(done, segment.offset, mean, sink);
+    mean_blocks(done, segment.offset, from, sink);
     matrix.resize(segment.count);
     merge_radial(matrix, from, segment.offset);
-    for (std::size_t i = 0; i < matrix.size(); i += device::block_values)
-      sink(std::span(matrix).subspan(i, std::min(device::block_values, matrix.size() - i)));
+    in_blocks(matrix, sink);
     done = segment.offset + segment.count;
   }
-  by_blocks(done, from.size, mean, sink);
+  mean_blocks(done, from.size, from, sink);
+}
+
+void robust_blocks(const Merger& merger, Contributors& from, const Merger::Sink& sink) {
+  for (std::size_t k = 0; k < from.count(); ++k) from.squares[k] = square_sum({from.values[k], from.size});
+  if (merger.rule == MergeRule::krum) return in_blocks({from.values[krum(from, merger.faulty)], from.size}, sink);
+  const auto rule = [&](std::span<float> merged, std::size_t begin) {
+    if (merger.rule == MergeRule::median) return merge_median(merged, from, begin);
+    merge_trimmed(merged, from, begin, merger.faulty);
+  };
+  by_blocks(0, from.size, rule, sink);
 }
 
 }  // namespace
@@ -100,29 +119,21 @@ std::vector<float> Merger::merge(std::span<const std::span<const float>> gradien
   return merged;
 }
 
-void Merger::merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
-                          std::span<const Segment> segments, const Sink& sink) const {
-  const auto from = contributors(gradients, weights);
-  const auto whole = [&](const MergeRange& merge_range) { by_blocks(0, from.size, merge_range, sink); };
-  const auto one = [&](std::size_t position) {
-    const std::span chosen(from.values[position], from.size);
-    for (std::size_t i = 0; i < chosen.size(); i += device::block_values)
-      sink(chosen.subspan(i, std::min(device::block_values, chosen.size() - i)));
-  };
-  // Also keeps its bits from a share that rounding has moved away from 1.
-  if (from.count() == 1) return one(0);
-  switch (rule) {
-    case MergeRule::mean:
-      return whole([&](std::span<float> merged, std::size_t begin) { merge_mean(merged, from, begin); });
-    case MergeRule::radial_directional:
-      return by_segments(from, segments, sink);
-    case MergeRule::trimmed_mean:
-      return whole([&](std::span<float> merged, std::size_t begin) { merge_trimmed(merged, from, begin, faulty); });
-    case MergeRule::median:
-      return whole([&](std::span<float> merged, std::size_t begin) { merge_median(merged, from, begin); });
-    case MergeRule::krum:
-      return one(krum(from, faulty));
-  }
+std::vector<double> Merger::merge_blocks(std::span<const std::span<const float>> gradients,
+                                         std::span<const float> weights, std::span<const Segment> segments,
+                                         const Sink& sink) const {
+  auto from = contributors(gradients, weights);
+  if (rule == MergeRule::mean || (rule == MergeRule::radial_directional && from.count() == 1))
+    mean_blocks(0, from.size, from, sink);
+  else if (rule == MergeRule::radial_directional)
+    radial_blocks(from, segments, sink);
+  else
+    robust_blocks(*this, from, sink);
+  std::vector<double> norms(gradients.size(), 0.0);
+  std::size_t k = 0;
+  for (std::size_t g = 0; g < gradients.size(); ++g)
+    if (weights[g] != 0) norms[g] = std::sqrt(from.squares[k++]);
+  return norms;
 }
 
 }  // namespace Atoll::outer

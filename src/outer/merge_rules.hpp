@@ -13,7 +13,8 @@ namespace Atoll::outer {
 struct Contributors {
   std::vector<const float*> values;
   std::vector<float> weights;
-  std::size_t size = 0;  ///< values of each
+  std::vector<double> squares;  ///< sum of squares of each, as far as they were read
+  std::size_t size = 0;         ///< values of each
 
   [[nodiscard]] std::size_t count() const noexcept { return values.size(); }
 };
@@ -21,10 +22,10 @@ struct Contributors {
 /// sum[i] = sum over the contributors of factors[k] * values[k][begin + i], fused, in the order of the list.
 void weighted_sum(std::span<float> sum, const Contributors& from, std::span<const float> factors, std::size_t begin);
 
-/// Sum of squares in fp64: value i of each block of device::block_values goes to lane i mod 8, the lanes are added in a
-/// tree, the blocks in order. The square of a float is exact in fp64, so every addition is the only rounding.
-[[nodiscard]] double square_sum(std::span<const float> values);
-/// The same of the differences a[i] - b[i].
+/// The weighted mean of values that fit one block, and their squares added to from.squares on the way.
+void mean_and_squares(std::span<float> mean, Contributors& from, std::size_t begin);
+
+/// square_sum() of the differences a[i] - b[i].
 [[nodiscard]] double square_distance(std::span<const float> a, std::span<const float> b);
 
 /// Position of the contributor that Krum takes.
@@ -34,6 +35,7 @@ void weighted_sum(std::span<float> sum, const Contributors& from, std::span<cons
 void merge_mean(std::span<float> merged, const Contributors& from, std::size_t begin);
 void merge_trimmed(std::span<float> merged, const Contributors& from, std::size_t begin, std::uint32_t faulty);
 void merge_median(std::span<float> merged, const Contributors& from, std::size_t begin);
-void merge_radial(std::span<float> merged, const Contributors& from, std::size_t begin);
+/// Also adds to from.squares.
+void merge_radial(std::span<float> merged, Contributors& from, std::size_t begin);
 
 }  // namespace Atoll::outer

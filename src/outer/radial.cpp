@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <vector>
 
 #include "atoll/core/error.hpp"
 #include "atoll/device/kernel.hpp"
@@ -24,18 +24,19 @@ void merge_mean(std::span<float> merged, const Contributors& from, std::size_t b
   weighted_sum(merged, from, from.weights, begin);
 }
 
-void merge_radial(std::span<float> merged, const Contributors& from, std::size_t begin) {
-  const double weights = std::accumulate(from.weights.begin(), from.weights.end(), 0.0);
-  std::vector<float> factors;  // of the sum of directions: share / norm
+void merge_radial(std::span<float> merged, Contributors& from, std::size_t begin) {
+  std::vector<float> factors;  // of the sum of directions: weight / norm
   double mean_norm = 0, directed = 0;
   for (std::size_t k = 0; k < from.count(); ++k) {
-    const double share = double{from.weights[k]} / weights;
-    const double own = norm({from.values[k] + begin, merged.size()});
-    mean_norm += share * own;
+    const double weight = from.weights[k];
+    const double square = square_sum({from.values[k] + begin, merged.size()});
+    const double own = std::sqrt(square);
+    from.squares[k] += square;
+    mean_norm += weight * own;
     // A norm that is not a normal fp32 number has no reciprocal in fp32; it is as good as zero.
     const bool has_direction = own >= double{std::numeric_limits<float>::min()};
-    if (has_direction) directed += share;
-    factors.push_back(has_direction ? static_cast<float>(share / own) : 0.0F);
+    if (has_direction) directed += weight;
+    factors.push_back(has_direction ? static_cast<float>(weight / own) : 0.0F);
   }
   weighted_sum(merged, from, factors, begin);
   const double length = norm(merged);

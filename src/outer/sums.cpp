@@ -11,6 +11,9 @@
 #include "merge_rules.hpp"
 
 namespace Atoll::outer {
+
+static_assert(Merger::largest_block == device::block_values, "norms are summed by the same blocks");
+
 namespace {
 
 constexpr std::size_t lane_count = 8;
@@ -26,6 +29,29 @@ ATOLL_KERNEL void set_four(float* sum, const float* weights, const float* a, con
   const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
   for (std::size_t i = 0; i < count; ++i)
     sum[i] = std::fma(wd, d[i], std::fma(wc, c[i], std::fma(wb, b[i], std::fma(wa, a[i], 0.0F))));
+}
+
+// The same, and the squares of whole groups of lanes with it.
+ATOLL_KERNEL void set_four_and_squares(float* sum, const float* weights, const float* a, const float* b, const float* c,
+                                       const float* d, Lanes* lanes, std::size_t count) {
+  const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+  double la[lane_count] = {}, lb[lane_count] = {}, lc[lane_count] = {}, ld[lane_count] = {};
+  for (std::size_t i = 0; i < count; i += lane_count) {
+    for (std::size_t lane = 0; lane < lane_count; ++lane) la[lane] += double{a[i + lane]} * double{a[i + lane]};
+    for (std::size_t lane = 0; lane < lane_count; ++lane) lb[lane] += double{b[i + lane]} * double{b[i + lane]};
+    for (std::size_t lane = 0; lane < lane_count; ++lane) lc[lane] += double{c[i + lane]} * double{c[i + lane]};
+    for (std::size_t lane = 0; lane < lane_count; ++lane) ld[lane] += double{d[i + lane]} * double{d[i + lane]};
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      const std::size_t j = i + lane;
+      sum[j] = std::fma(wd, d[j], std::fma(wc, c[j], std::fma(wb, b[j], std::fma(wa, a[j], 0.0F))));
+    }
+  }
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    lanes[0][lane] = la[lane];
+    lanes[1][lane] = lb[lane];
+    lanes[2][lane] = lc[lane];
+    lanes[3][lane] = ld[lane];
+  }
 }
 
 ATOLL_KERNEL void add_squares(double* lanes, const float* values, std::size_t count) {
@@ -105,6 +131,19 @@ double square_distance(std::span<const float> a, std::span<const float> b) {
   return sum_of_blocks(a.size(), [&](double* lanes, std::size_t begin, std::size_t count) {
     add_square_differences(lanes, a.data() + begin, b.data() + begin, count);
   });
+}
+
+void mean_and_squares(std::span<float> mean, Contributors& from, std::size_t begin) {
+  ATOLL_EXPECT(begin + mean.size() <= from.size && mean.size() <= device::block_values, "one block");
+  if (from.count() != 4 || mean.size() % lane_count != 0) {
+    for (std::size_t k = 0; k < from.count(); ++k) from.squares[k] += square_sum({from.values[k] + begin, mean.size()});
+    return weighted_sum(mean, from, from.weights, begin);
+  }
+  std::array<Lanes, 4> lanes;
+  const auto& values = from.values;
+  set_four_and_squares(mean.data(), from.weights.data(), values[0] + begin, values[1] + begin, values[2] + begin,
+                       values[3] + begin, lanes.data(), mean.size());
+  for (std::size_t k = 0; k < lanes.size(); ++k) from.squares[k] += tree_sum(lanes[k]);
 }
 
 double norm(std::span<const float> values) {

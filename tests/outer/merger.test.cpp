@@ -47,6 +47,24 @@ TEST_P(Rule, OfOneOfferIsThatOffer) {
   EXPECT_EQ(merged(merger_, offers, {1.0F}, one_matrix()), offers[0]);
 }
 
+TEST_P(Rule, NormsComeWithTheMerge) {
+  for (const std::size_t count : {1U, 2U, 4U, 6U}) {
+    auto offers = random_offers(count);
+    const std::vector<std::span<const float>> gradients(offers.begin(), offers.end());
+    Values weights(count, 1.0F / static_cast<float>(count));
+    if (count > 1) weights[1] = 0;
+    const auto segments = one_matrix(9001);
+    const auto norms = merger_.merge_blocks(gradients, weights, segments, [](auto) {});
+    for (std::size_t k = 0; k < count; ++k)
+      EXPECT_NEAR(norms[k], weights[k] > 0 ? norm(offers[k]) : 0.0, 1e-9 * norm(offers[k])) << count;
+    if (merger_.rule == MergeRule::mean) {
+      EXPECT_EQ(norms[0], norm(offers[0]));
+    }
+    offers[0][12345] = NAN;
+    EXPECT_FALSE(std::isfinite(merger_.merge_blocks(gradients, weights, segments, [](auto) {})[0]));
+  }
+}
+
 TEST_P(Rule, OfEqualOffersIsOneOfThem) {
   const auto offer = random_offers(1)[0];
   const auto result = merged(merger_, {offer, offer, offer, offer, offer}, Values(5, 0.2F), one_matrix());
@@ -133,11 +151,13 @@ TEST(RadialDirectional, TinyAndZeroOffersGiveNoDirectionButCount) {
   EXPECT_EQ(result, (Values{1, 0}));
 }
 
-TEST(RadialDirectional, WeightsNeedNotBeNormalised) {
+TEST(RadialDirectional, SharesThatSumToLessDampTheResult) {
   const auto offers = random_offers(3, 1000);
   const Merger radial{.rule = MergeRule::radial_directional};
-  const auto small = merged(radial, offers, {0.5F, 0.25F, 0.25F}, one_matrix(1000));
-  EXPECT_EQ(merged(radial, offers, {32, 16, 16}, one_matrix(1000)), small);
+  auto half = merged(radial, offers, {0.5F, 0.25F, 0.25F}, one_matrix(1000));
+  for (float& value : half) value *= 0.5F;
+  EXPECT_EQ(merged(radial, offers, {0.25F, 0.125F, 0.125F}, one_matrix(1000)), half);
+  EXPECT_EQ(merged(radial, {{4, -8}}, {0.5F}, one_matrix(2)), (Values{2, -4}));
 }
 
 // f offers far away, whatever they claim to weigh, do not pull the result out of what the others span.

@@ -34,7 +34,10 @@ enum class WeightRule {
 /// True when no value is infinite or NaN.
 [[nodiscard]] bool all_finite(std::span<const float> values);
 
-/// L2 norm in fp64, summed in one fixed order on every site; finite exactly when all values are.
+/// Sum of squares in fp64, in one fixed order on every site: value i of each block of 16384 goes to lane i mod 8, the
+/// lanes are added in a tree, the blocks in order. A float's square is exact in fp64, so only the additions round.
+[[nodiscard]] double square_sum(std::span<const float> values);
+/// L2 norm in fp64, the root of square_sum(); finite exactly when all values are.
 [[nodiscard]] double norm(std::span<const float> values);
 
 /// How the offers of one fragment become one merged pseudo-gradient.
@@ -48,14 +51,14 @@ enum class MergeRule {
 
 /// Merges offers. A value; local, any thread. Equal arguments in an equal order give equal bits.
 ///
-/// An offer of weight 0 takes no part and is not read. If only one takes part, the result is that offer, bit by bit.
-/// mean and radial_directional use the weights as they come (they need not be normalised for the latter). The robust
-/// rules ask only who takes part: a faulty site may claim any weight, so the size of a weight means nothing to them.
+/// An offer of weight 0 takes no part and is not read. mean and radial_directional use the weights as they come: shares
+/// that sum to 1, or to less where late offers are damped. The robust rules ask only who takes part: a faulty site may
+/// claim any weight, so the size of a weight means nothing to them.
 ///
 /// radial_directional, for each segment that is a matrix, with n_i the norm of offer i there:
-///     (sum w_i n_i / sum w_i) * phi(sum w_i phi(v_i)),  phi(v) = v / norm(v),  phi(0) = 0
+///     (sum w_i n_i) * phi(sum w_i phi(v_i)),  phi(v) = v / norm(v),  phi(0) = 0
 /// An offer that is zero gives no direction but counts in the mean norm. Where the directions cancel (to less than a
-/// millionth of one offer's), and in all other segments, it is the weighted mean.
+/// millionth of what they would sum to), and in all other segments, it is the weighted mean; of one offer too.
 ///
 /// trimmed_mean and median of n offers leave out at most (n - 1) / 2 on either side. krum looks at one other offer at
 /// least; of equal ones the first of the list is taken.
@@ -71,9 +74,11 @@ struct Merger {
 
   /// Takes consecutive blocks of the merged values, from the first value to the last; a block is valid during the call.
   using Sink = std::function<void(std::span<const float> block)>;
+  static constexpr std::size_t largest_block = 16384;  ///< [values]
   /// The same values without a place for all of them.
-  void merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
-                    std::span<const Segment> segments, const Sink& sink) const;
+  /// @return the L2 norm of each gradient in fp64, 0 for weight 0; equal to norm() but for the last bits
+  std::vector<double> merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
+                                   std::span<const Segment> segments, const Sink& sink) const;
 };
 
 }  // namespace Atoll::outer
