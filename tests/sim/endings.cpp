@@ -105,6 +105,30 @@ void World::check_end() {
   phase_ = Phase::done;
 }
 
+// Every step that anybody made is in an anchor that is held at the end, or still in somebody's parameters, or went with
+// an island that died, or in a branch that was given up, or a protocol has said why it is lost.
+void World::settle_accounts() {
+  for (std::uint32_t i = 0; i < plan_.site_count(); ++i)
+    if (sites_[i].protocol) adopt(i);
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    auto missing = made_;
+    missing.remove(rolled_back_[f]);
+    for (const auto& site : sites_) {
+      if (!site.held.empty()) missing.remove(ledger_.entry({f}, site.held[f].second).contents);
+      if (!site.island.contents.empty()) missing.remove(site.island.contents[f]);
+    }
+    auto unexplained = missing;
+    unexplained.remove(ledger_.ever({f}));
+    counts_.steps_of_lighter += missing.total() - unexplained.total();
+    const auto steps = unexplained.total(), said = tokens_lost_[f] / tokens_per_step;
+    if (steps <= said) continue;
+    if (plan_.all_explained)
+      throw Broken(std::format("at the end: fragment {}: {} steps are neither merged nor kept, and {} said to be lost",
+                               f, steps, said));
+    counts_.steps_unexplained += steps - said;
+  }
+}
+
 std::string World::text_of_held() const {
   std::string text;
   for (std::uint32_t i = 0; i < plan_.site_count(); ++i) {

@@ -109,6 +109,9 @@ void World::start(std::uint32_t i) {
   const auto newest = site.checkpoints.size() - 1;
   const auto chosen = newest - std::min(std::exchange(site.back, 0), newest);
   site.checkpoints.resize(chosen + 1);
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f)
+    rolled_back_[f].unite(Contents(site.island.contents.empty() ? Contents{} : site.island.contents[f])
+                              .remove(site.checkpoints.back().contents[f]));
   site.island = site.checkpoints.back();
   auto fragments = site.island.fragments;
   auto config = plan_.protocol;

@@ -8,7 +8,6 @@
 namespace Atoll::federation::sim {
 namespace {
 
-constexpr std::uint64_t tokens_per_step = 10;
 constexpr std::size_t kept_checkpoints = 3;
 
 template <class T>
@@ -59,6 +58,7 @@ void World::step(std::uint32_t i) {
   for (auto& values : island.parameters)
     for (auto& value : values) value += static_cast<float>(site.noise.real(-0.1, 0.1));
   for (auto& contents : island.contents) contents.add(inner_steps_);
+  made_.add(inner_steps_);
   ++inner_steps_;
   site.protocol->stepped(tokens_per_step);
 }
@@ -166,6 +166,8 @@ void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const
       if (!ledger_.knows_offer(i, serial))
         ledger_.offered(i, serial, field<std::uint64_t>(note, "tokens"), tokens_per_step, site.offering->second);
     }
+    if (note.event == "tokens_lost")
+      tokens_lost_[field<std::uint64_t>(note, "fragment")] += field<std::uint64_t>(note, "tokens");
     if (note.event != "commit" || field<std::string>(note, "steward") != plan_.protocol.sites[i]) continue;
     ++counts_.commits;
     const FragmentId f{static_cast<std::uint32_t>(field<std::uint64_t>(note, "fragment"))};

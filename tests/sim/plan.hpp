@@ -84,9 +84,10 @@ struct Plan {
   double checkpoint_every = 0;
   double linger = 60;  ///< [s] that a finished island serves the others at most
   double loss = 0, duplication = 0, reordering = 0, flips = 0;  ///< share of the letters
-  bool never_back = false;  ///< an older version of the own branch fails, too; without it, it is counted
-  double round_time = 0;    ///< [s] that a round takes at most when nothing is broken
-  double time_limit = 0;    ///< [s] after the last fault until all must be one
+  bool never_back = false;     ///< an older version of the own branch fails, too; without it, it is counted
+  bool all_explained = false;  ///< a step that is lost without a note "tokens_lost" fails, too
+  double round_time = 0;       ///< [s] that a round takes at most when nothing is broken
+  double time_limit = 0;       ///< [s] after the last fault until all must be one
 
   [[nodiscard]] Dice dice(std::uint64_t purpose, std::uint64_t index) const { return Dice::of(seed, purpose, index); }
   [[nodiscard]] std::uint32_t site_count() const { return static_cast<std::uint32_t>(sites.size()); }

@@ -22,6 +22,9 @@ namespace Atoll::federation::sim {
 struct Counts {
   /// steps_dropped: made by a start of a site with history, then replaced though no anchor holds them.
   std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0, back = 0;
+  /// At the end neither merged nor kept, by fragment: steps of a branch that was given up, and those that no note
+  /// explains.
+  std::uint64_t steps_of_lighter = 0, steps_unexplained = 0;
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, flipped = 0;
   std::array<std::uint64_t, fault_kinds> faults{};  ///< that met a site in a state in which it could happen
   double seconds_to_agree = 0, rounds_to_agree = 0;
@@ -178,6 +181,7 @@ class World {
   // endings.cpp: what must hold after the last fault
   void check_agreement();
   void check_end();
+  void settle_accounts();
   void leave_for_good(std::uint32_t i);
   [[nodiscard]] bool agree() const;
   [[nodiscard]] bool one_branch() const;
@@ -198,6 +202,9 @@ class World {
   double now_ = 0;
   std::uint64_t order_ = 0, starts_ = 0;
   std::uint32_t inner_steps_ = 0;
+  Contents made_;                      ///< every step of every site
+  std::vector<Contents> rolled_back_;  ///< by fragment: what a site knew when it died and no more when it came back
+  std::vector<std::uint64_t> tokens_lost_;  ///< by fragment: as protocols say
   bool faulty_ = true, training_ = true, changed_ = false, jumped_ = false;
   Phase phase_ = Phase::agreeing;
   double phase_began_ = 0, changed_at_ = 0;
