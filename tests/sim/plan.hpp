@@ -52,6 +52,7 @@ struct Reduction {
   std::set<Disturbance> without;
   std::optional<std::uint32_t> sites;  ///< the first ones only
   std::optional<double> until;         ///< earlier end of the faults [s]
+  bool strict = false;                 ///< fail where the protocol is known not to hold yet: see Plan
   /// As options of the program; empty for the whole.
   [[nodiscard]] std::string options() const;
 };
