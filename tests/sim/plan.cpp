@@ -157,6 +157,10 @@ void Plan::plan_protocol() {
   look_every = draw.real(0.1, 0.5);
   gather = draw.real(1, 15);
   checkpoint_every = draw.real(2, 15);
+  if (draw.chance(0.3)) {
+    protocol.far_behind = draw.whole(1, 8);
+    protocol.catch_up_after = Seconds{draw.real(1, 10)};
+  }
 }
 
 void Plan::plan_disturbances(const std::set<Disturbance>& without) {

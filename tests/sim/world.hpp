@@ -139,6 +139,8 @@ class World {
   void stand_still(const Fault& fault);
   void jump(std::uint32_t i, double seconds);
   void start(std::uint32_t i);
+  void load(std::uint32_t i);
+  [[nodiscard]] Incarnation incarnation_of(std::uint32_t i, const std::vector<FragmentState>& fragments) const;
   void split(std::uint64_t group, double seconds);
   void cut(std::uint32_t a, std::uint32_t b, double seconds);
   void heal(std::uint32_t a, std::uint32_t b);
@@ -175,6 +177,12 @@ class World {
   void offer(std::uint32_t i, FragmentId f);
   void checkpoint(std::uint32_t i);
   void examine(std::uint32_t i);
+  struct Changes {
+    bool switched = false;  ///< to another branch
+    bool back = false;      ///< to an older version of the own branch
+  };
+  Changes compare(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
+  void weigh(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
   void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
 
