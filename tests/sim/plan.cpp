@@ -158,7 +158,7 @@ void Plan::plan_protocol() {
   gather = draw.real(1, 15);
   checkpoint_every = draw.real(2, 15);
   if (draw.chance(0.3)) {
-    protocol.far_behind = draw.whole(1, 8);
+    protocol.far_behind = draw.whole(3, 8);
     protocol.catch_up_after = Seconds{draw.real(1, 10)};
   }
 }
