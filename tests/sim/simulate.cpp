@@ -21,15 +21,16 @@ using namespace Atoll::federation::sim;
 constexpr auto help = R"(
 simulate: federations of 2 to 16 sites under random faults, checked at every event.
 
-The protocols are the real ones; islands, gateways, mailboxes and links are simulated, each site with a clock of its own. A
-seed plans a whole schedule: the sites, what is wrong all the time (disturbances: loss, duplication, reordering, flips,
-slow_links, slow_sites, skew), and a list of faults, each with a number. Checked at every event:
+The protocols are the real ones; islands, gateways, mailboxes and links are simulated, each site with a clock of its
+own. A seed plans a whole schedule: the sites, what is wrong all the time (disturbances: loss, duplication, reordering,
+flips, slow_links, slow_sites, skew), and a list of faults, each with a number. Checked at every event:
   - equal version of a fragment in one branch means equal bits
   - versions never go back on a live site, but where the whole model goes to a heavier branch
   - no step is merged twice, and an offer claims no more tokens than it holds
   - a letter with flipped bits is never taken; a site without history never donates
-and after the last fault: one branch within a bounded number of rounds, three more commits of every fragment, one end; and
-where the tokens end during the run, every site comes to its end, and all to the same.
+and after the last fault: one branch within a bounded number of rounds, three more commits of every fragment, one end;
+where the tokens end during the run, every site comes to its end, and all to the same; and every step that was made is
+merged, or kept, or went with an island that died or a branch that was given up, or a note says why it is lost.
 
 A schedule that fails is shrunk and printed with the options that repeat it:
   simulate --seed 17 --keep 3,5 --without loss,skew --sites 3 --until 12.5      prints every event of that part
