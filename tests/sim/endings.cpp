@@ -115,7 +115,7 @@ void World::settle_accounts() {
     missing.remove(rolled_back_[f]);
     for (const auto& site : sites_) {
       if (!site.held.empty()) missing.remove(ledger_.entry({f}, site.held[f].second).contents);
-      if (!site.island.contents.empty()) missing.remove(site.island.contents[f]);
+      if (!site.island.work.empty()) missing.remove(site.island.work[f].rest().steps);
     }
     auto unexplained = missing;
     unexplained.remove(ledger_.ever({f}));

@@ -107,8 +107,9 @@ void World::jump(std::uint32_t i, double seconds) {
 // Whatever the site knew and its checkpoint does not is rolled back.
 void World::load(std::uint32_t i) {
   auto& site = sites_[i];
-  for (std::uint32_t f = 0; f < site.island.contents.size(); ++f)
-    rolled_back_[f].unite(Contents(site.island.contents[f]).remove(site.checkpoints.back().contents[f]));
+  for (std::uint32_t f = 0; f < site.island.work.size(); ++f)
+    rolled_back_[f].unite(
+        Contents(site.island.work[f].all().steps).remove(site.checkpoints.back().work[f].all().steps));
   site.island = site.checkpoints.back();
 }
 
@@ -141,6 +142,7 @@ void World::start(std::uint32_t i) {
   site.held.clear();
   for (const auto& s : fragments) site.held.emplace_back(s.version, s.digest);
   site.adoptions.clear();
+  site.noted_lost.assign(plan_.fragments, 0);
   site.start = ++starts_;
   site.incarnation = config.incarnation;
   site.started = now(i).count();

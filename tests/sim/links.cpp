@@ -13,7 +13,6 @@ using store::LetterKind;
 
 constexpr double silence_limit = 4;
 constexpr double repair_after = 5;  // [s] that a letter stays torn before a gateway asks for a new session
-constexpr std::size_t most_waiting = 256;
 constexpr std::array<std::size_t, lanes> slots{32, 4};
 
 std::size_t lane_of(LetterKind kind) {
@@ -108,16 +107,7 @@ void World::dispatch(std::uint32_t i) {
       go_astray(i, to.value, {std::move(letter), false}, dice.real(0.1, 6));
       continue;
     }
-    auto& waiting = line(i, to.value).waiting;
-    const auto same = [&](const Letter& old) { return old.kind == letter.kind && old.fragment == letter.fragment; };
-    const bool commit = letter.kind == LetterKind::commit;
-    if (commit && std::ranges::count_if(waiting, same) >= 2) std::erase_if(waiting, same);
-    const auto older = commit ? waiting.end() : std::ranges::find_if(waiting, same);
-    if (older != waiting.end())
-      *older = std::move(letter);
-    else
-      waiting.push_back(std::move(letter));
-    if (waiting.size() > most_waiting) waiting.pop_front();
+    line(i, to.value).waiting.add(std::move(letter));
     post(i, to.value);
   }
 }
@@ -128,18 +118,18 @@ void World::post(std::uint32_t from, std::uint32_t to) {
   auto& dice = line_dice(from, to);
   const auto& p = link(from, to);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    auto next = out.waiting.begin();
-    while (out.posted[lane].size() < slots[lane]) {
-      next = std::find_if(next, out.waiting.end(), [&](const auto& letter) { return lane_of(letter.kind) == lane; });
-      if (next == out.waiting.end()) break;
+    const auto wanted = [&](const Letter& letter) { return lane_of(letter.kind) == lane; };
+    const auto carry_off = [&](Letter& letter) {
+      if (out.posted[lane].size() >= slots[lane]) return false;
       const double carry = p.latency * dice.real(0.5, 2) + (lane == 1 ? p.bulk_time * dice.real(0.5, 1.5) : 0);
       const double start = lane == 1 ? std::max(now_, out.last_arrival[lane]) : now_;
       const double arrival = std::max(start + carry, out.last_arrival[lane]);
       out.last_arrival[lane] = arrival;
-      out.posted[lane].push_back({std::move(*next), arrival, faulty_ && dice.chance(plan_.flips)});
-      next = out.waiting.erase(next);
+      out.posted[lane].push_back({std::move(letter), arrival, faulty_ && dice.chance(plan_.flips)});
       at(arrival, Kind::arrival, from, to, lane);
-    }
+      return true;
+    };
+    while (out.waiting.next(wanted, carry_off)) continue;
   }
 }
 

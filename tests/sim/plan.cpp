@@ -10,7 +10,7 @@
 namespace Atoll::federation::sim {
 namespace {
 
-enum Purpose : std::uint64_t { for_protocol, for_site, for_pair, for_disturbances, for_faults, for_size };
+enum Purpose : std::uint64_t { for_protocol, for_site, for_pair, for_disturbances, for_faults, for_size, for_variants };
 
 // Mostly short, sometimes as long as many rounds.
 double pause(Dice& dice) {
@@ -142,7 +142,7 @@ void Plan::plan_protocol() {
   static const auto configuration = store::digest_of("configuration");
   protocol.configuration = configuration;
   protocol.quorum = draw.chance(0.5) ? 1 : static_cast<std::uint32_t>(draw.whole(1, count));
-  protocol.grace = Seconds{draw.real(0, 2)};
+  protocol.grace.longest = Seconds{draw.real(0, 2)};
   protocol.status_interval = Seconds{count > 10 ? draw.real(1, 2) : draw.real(0.5, 1.5)};
   ends = draw.chance(0.25);
   protocol.total_tokens = ends ? count * draw.whole(10, 150) * 10 : 1'000'000;
@@ -154,12 +154,31 @@ void Plan::plan_protocol() {
   schedule.inner_steps = draw.whole(2, 8);
   schedule.fragments = fragments;
   schedule.overlap = draw.whole(0, schedule.inner_steps - 1);
+  protocol.grace.overlap = schedule.overlap;
+  plan_variants();
   look_every = draw.real(0.1, 0.5);
   gather = draw.real(1, 15);
   checkpoint_every = draw.real(2, 15);
   if (draw.chance(0.3)) {
     protocol.far_behind = draw.whole(3, 8);
     protocol.catch_up_after = Seconds{draw.real(1, 10)};
+  }
+}
+
+// The rarer ways to run a federation.
+void Plan::plan_variants() {
+  auto draw = dice(for_variants, 0);
+  if (draw.chance(0.3)) protocol.grace.slack_share = draw.real(0.2, 1);
+  if (draw.chance(0.3)) protocol.stewardship = Stewardship::spread;
+  protocol.norm_factor = draw.chance(0.7) ? 0 : draw.chance(0.5) ? 30 : 4;
+  const auto way = draw.real(0, 1);
+  if (way < 0.35) {
+    protocol.staleness = draw.whole(1, 3);
+    protocol.keeps_progress = draw.chance(0.8);
+  } else if (way < 0.45) {
+    protocol.keeps_progress = false;
+  } else if (way < 0.55) {
+    protocol.after_offer = draw.chance(0.5) ? AfterOffer::eager : AfterOffer::anchor;
   }
 }
 
@@ -232,16 +251,18 @@ void Plan::set_limits() {
   double slowest = 0, bulk = 0;
   for (const auto& site : sites) slowest = std::max(slowest, site.step_time);
   for (const auto& pair : pairs) bulk = std::max(bulk, pair.bulk_time + pair.latency);
-  round_time = 1.2 * static_cast<double>(schedule.inner_steps) * slowest + protocol.grace.count() + 4 * bulk;
+  round_time = 1.2 * static_cast<double>(schedule.inner_steps) * slowest + protocol.grace.longest.count() + 4 * bulk;
   time_limit = 1.1 * (gather + protocol.join_patience.count() + protocol.resend_after.count()) + 30 + 6 * round_time;
 }
 
 std::string Plan::describe() const {
   return std::format(
-      "{} sites, {} fragments, quorum {}, grace {:.2f} s, H {}, tau {}, {} faults until {:.1f} s, loss {:.3f}, "
-      "duplication {:.3f}, reordering {:.3f}, flips {:.3f}, {} tokens",
-      sites.size(), fragments, protocol.quorum, protocol.grace.count(), schedule.inner_steps, schedule.overlap,
-      faults.size(), faults_end, loss, duplication, reordering, flips, protocol.total_tokens);
+      "{} sites, {} fragments, quorum {}, grace {:.2f} s, H {}, tau {}, S {}, {}{}{} faults until {:.1f} s, loss "
+      "{:.3f}, duplication {:.3f}, reordering {:.3f}, flips {:.3f}, {} tokens",
+      sites.size(), fragments, protocol.quorum, protocol.grace.longest.count(), schedule.inner_steps, schedule.overlap,
+      protocol.staleness, protocol.keeps_progress ? "" : "takes anchors, ",
+      protocol.stewardship == Stewardship::spread ? "spread, " : "", faults.size(), faults_end, loss, duplication,
+      reordering, flips, protocol.total_tokens);
 }
 
 }  // namespace Atoll::federation::sim

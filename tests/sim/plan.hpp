@@ -85,7 +85,7 @@ struct Plan {
   double checkpoint_every = 0;
   double linger = 60;  ///< [s] that a finished island serves the others at most
   double loss = 0, duplication = 0, reordering = 0, flips = 0;  ///< share of the letters
-  bool never_back = false;     ///< an older version of the own branch fails, too; without it, it is counted
+  bool never_back = true;      ///< an older version of the own branch fails, too; without it, it is counted
   bool all_explained = false;  ///< a step that is lost without a note "tokens_lost" fails, too
   double round_time = 0;       ///< [s] that a round takes at most when nothing is broken
   double time_limit = 0;       ///< [s] after the last fault until all must be one
@@ -96,6 +96,7 @@ struct Plan {
 
  private:
   void plan_protocol();
+  void plan_variants();
   void plan_sites(std::uint32_t count);
   void plan_disturbances(const std::set<Disturbance>& without);
   void plan_faults(std::uint32_t count);

@@ -33,8 +33,7 @@ World::World(Plan plan, Trace trace, Defect defect)
   tokens_lost_.resize(plan_.fragments);
   auto dice = plan_.dice(for_values, 0);
   Island first;
-  first.offered.resize(plan_.fragments);
-  first.contents.resize(plan_.fragments);
+  first.work.resize(plan_.fragments);
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
     std::vector<float> values(dice.whole(3, 5));
     for (auto& value : values) value = static_cast<float>(dice.real(-1, 1));

@@ -12,8 +12,10 @@
 
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
+#include "atoll/federation/waiting_letters.hpp"
 #include "dice.hpp"
 #include "ledger.hpp"
+#include "own_work.hpp"
 #include "plan.hpp"
 
 namespace Atoll::federation::sim {
@@ -50,18 +52,13 @@ class World {
  private:
   struct PendingAdoption {
     Adoption adoption;
-    Contents anchor, base;
+    Contents on_its_way;       ///< what the outstanding offer holds
     bool had_history = false;  ///< before
-  };
-  struct Offered {  ///< the last offer of a fragment
-    store::Values parameters;
-    Contents contents;
   };
   struct Island {  ///< what a checkpoint holds
     std::vector<FragmentState> fragments;
     std::vector<std::vector<float>> parameters;
-    std::vector<Contents> contents;  ///< of the parameters, by fragment
-    std::vector<Offered> offered;
+    std::vector<OwnWork> work;  ///< by fragment
     std::uint64_t steps = 0;
   };
   struct Site {
@@ -70,7 +67,8 @@ class World {
     std::deque<Island> checkpoints;
     std::deque<PendingAdoption> adoptions;
     std::vector<std::pair<Version, Digest>> held;  ///< by fragment, as of the last look of the ledger
-    std::optional<std::pair<FragmentId, Contents>> offering;
+    std::vector<std::uint64_t> noted_lost;         ///< by fragment: tokens that this start says are lost
+    std::optional<FragmentId> offering;
     std::uint64_t start = 0;  ///< number of this start: events of earlier ones are void
     Incarnation incarnation = 0;
     double started = 0, finished_at = 0;  ///< [s] of its own clock
@@ -95,8 +93,8 @@ class World {
     store::Letter letter;
     bool copy = false;
   };
-  struct Line {                         ///< letters from one site to another
-    std::deque<store::Letter> waiting;  ///< in the gateway
+  struct Line {              ///< letters from one site to another
+    WaitingLetters waiting;  ///< in the gateway
     std::array<std::deque<Flight>, lanes> posted;
     std::array<double, lanes> last_arrival{};
     double seen = -1e9;           ///< when the sender last saw the receiver's island alive [s] of its own clock
@@ -174,6 +172,8 @@ class World {
   // islands.cpp: the training side, and what the ledger sees
   void step(std::uint32_t i);
   void adopt(std::uint32_t i);
+  void adopt(std::uint32_t i, const PendingAdoption& pending);
+  void check_parameters(std::uint32_t i, FragmentId f, const store::Values& anchor) const;
   void offer(std::uint32_t i, FragmentId f);
   void checkpoint(std::uint32_t i);
   void examine(std::uint32_t i);
@@ -184,6 +184,7 @@ class World {
   Changes compare(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
   void weigh(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
   void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
+  void note_offer(std::uint32_t i, const Note& note);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
 
   // endings.cpp: what must hold after the last fault
