@@ -84,12 +84,14 @@ OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending
     next.tokens_since = std::min(next.tokens_since, path.tokens_behind(rest.begins));
     return rest;
   }
+  const auto from = newest_serial(self);
   if (work == Work::overwrite && outstanding && !merged)
     rest.tokens_lost = path.tokens_behind(outstanding->serial) + (on_its_way ? 0 : outstanding->tokens);
   else if (rest.base)
-    rest.tokens_lost = path.tokens_behind(to);
+    rest.tokens_lost = path.tokens_behind(std::max(from, to));
+  if (rest.base) rest.tokens_lost += path.tokens_between(to, from);
   if (work == Work::drop) rest.base = nullptr;
-  next.path.restart(to, on_its_way ? std::optional(outstanding->serial) : std::nullopt);
+  next.path.restart(to);
   next.steps_since = on_its_way ? outstanding->steps : 0;
   next.tokens_since = on_its_way ? outstanding->tokens : 0;
   return rest;

@@ -93,14 +93,21 @@ void OwnPath::follow(std::uint64_t to, std::uint64_t begins) {
   marks_.insert(place, {to, begins, at->steps, at->tokens, nullptr});
 }
 
-void OwnPath::restart(std::uint64_t serial, std::optional<std::uint64_t> pending) {
-  std::vector<Mark> kept{{serial, serial, steps_, tokens_, nullptr}};
-  if (const auto* at = pending ? find(*pending) : nullptr) {
-    kept.push_back(*at);
-    kept.back().follows = serial;
+// Every mark is now where the parameters are: nothing that lay between them can come back.
+void OwnPath::restart(std::uint64_t serial) {
+  for (auto& mark : marks_) mark.gradient = nullptr;
+  if (!find(serial)) {
+    const auto place = std::ranges::lower_bound(marks_, serial, {}, &Mark::serial);
+    const auto follows = place == marks_.begin() ? serial : std::prev(place)->serial;
+    marks_.insert(place, {serial, follows, steps_, tokens_, nullptr});
   }
-  marks_ = std::move(kept);
   dropped_at_ = tokens_;
+}
+
+std::uint64_t OwnPath::tokens_between(std::uint64_t to, std::uint64_t from) const {
+  const auto held = std::ranges::lower_bound(marks_, to, {}, &Mark::serial);
+  const auto* had = find(from);
+  return had && held != marks_.end() && held->tokens < had->tokens ? had->tokens - held->tokens : 0;
 }
 
 void OwnPath::forget_before(std::uint64_t serial) {
