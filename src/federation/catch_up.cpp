@@ -225,7 +225,7 @@ void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Line line, Progr
 void Protocol::forget_common_work(FragmentId f) {
   if (state(f).path.marks() == 1) return;
   const auto has_it = [&](const Peer& peer) {
-    if (peer.incarnation == 0 || peer.left == peer.incarnation) return true;
+    if (&peer == &peers_[config_.self.value] || (peer.incarnation != 0 && peer.left == peer.incarnation)) return true;
     if (!peer.status) return false;
     const auto& theirs = peer.status->fragments[f.value];
     return relation(f, theirs) == Relation::same ||

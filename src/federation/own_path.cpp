@@ -61,7 +61,7 @@ OwnPath::Rest OwnPath::behind(const store::Values& anchor, std::uint64_t from, s
   // An offer of a later start than the checkpoint that we came back from: it holds all that we knew then.
   if (held == marks_.end()) return {nullptr, tokens_ - dropped_at_, to};
   Rest rest{anchor, 0, held->serial};
-  if (held->serial != to) rest.tokens_lost = held->tokens - (held == marks_.begin() ? 0 : std::prev(held)->tokens);
+  if (held->serial != to) rest.tokens_lost = held->tokens - tokens_held(to);
   if (held->serial == from) return rest;
 
   const auto back = chain(from), forth = chain(held->serial);
@@ -104,10 +104,16 @@ void OwnPath::restart(std::uint64_t serial) {
   dropped_at_ = tokens_;
 }
 
+// So many tokens a line that holds `to` has at least: those up to the last mark that is no newer.
+std::uint64_t OwnPath::tokens_held(std::uint64_t to) const {
+  const auto newer = std::ranges::upper_bound(marks_, to, {}, &Mark::serial);
+  return newer == marks_.begin() ? 0 : std::prev(newer)->tokens;
+}
+
 std::uint64_t OwnPath::tokens_between(std::uint64_t to, std::uint64_t from) const {
-  const auto held = std::ranges::lower_bound(marks_, to, {}, &Mark::serial);
   const auto* had = find(from);
-  return had && held != marks_.end() && held->tokens < had->tokens ? had->tokens - held->tokens : 0;
+  const auto held = tokens_held(to);
+  return had && held < had->tokens ? had->tokens - held : 0;
 }
 
 void OwnPath::forget_before(std::uint64_t serial) {

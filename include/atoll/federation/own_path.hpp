@@ -59,6 +59,7 @@ class OwnPath {
   };
 
   [[nodiscard]] const Mark* find(std::uint64_t serial) const;
+  [[nodiscard]] std::uint64_t tokens_held(std::uint64_t to) const;
   [[nodiscard]] std::vector<const Mark*> chain(std::uint64_t serial) const;
   void drop(std::vector<Mark>::iterator mark);
 
