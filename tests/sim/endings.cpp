@@ -7,8 +7,9 @@
 namespace Atoll::federation::sim {
 namespace {
 
-constexpr Version growth = 3;  // commits of every fragment that must follow an agreement
-constexpr double quiet = 8;    // [s] without a change after which the end is the end
+constexpr Version growth = 3;         // commits of every fragment that must follow an agreement
+constexpr double longest_end = 2000;  // [s] after the last fault, whatever still changes
+constexpr double quiet = 8;           // [s] without a change after which the end is the end
 
 }  // namespace
 
@@ -89,6 +90,7 @@ void World::leave_for_good(std::uint32_t i) {
 // Where the training ends: every site that is there comes to its end, and all of them to the same.
 void World::check_end() {
   if (std::exchange(changed_, false)) phase_began_ = now_;
+  if (now_ > plan_.faults_end + longest_end) throw Broken("the sites go on for ever" + text_of_held());
   const Site* one = nullptr;
   const auto there = std::ranges::count_if(sites_, [](const Site& site) { return !site.gone && !site.departed; });
   const bool stuck = there > 0 && there < plan_.protocol.quorum;  // the others left before: nothing more can be merged

@@ -126,10 +126,10 @@ void Plan::plan_sites(std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     auto draw = dice(for_site, i);
     sites[i].start = draw.real(0, 2);
-    sites[i].step_time = draw.real(0.2, 0.6);
+    sites[i].step_time = count > 6 ? draw.real(0.5, 1) : draw.real(0.2, 0.6);
     for (std::uint32_t j = i + 1; j < count; ++j) {
       auto link = dice(for_pair, i * 64 + j);
-      pairs[i * count + j] = {link.real(0.001, 0.2), link.real(0.01, 0.5)};
+      pairs[i * count + j] = {link.real(0.001, 0.2), link.real(0.01, count > 6 ? 0.2 : 0.5)};
     }
   }
 }
