@@ -96,8 +96,8 @@ std::uint64_t FragmentState::newest_serial(SiteId site) const {
 }
 
 std::optional<Digest> FragmentState::digest_at(Version wanted) const {
-  const auto found = std::ranges::find(history, wanted, [](const auto& entry) { return entry.first; });
-  if (found == history.end()) return std::nullopt;
+  const auto found = std::ranges::lower_bound(history, wanted, {}, [](const auto& entry) { return entry.first; });
+  if (found == history.end() || found->first != wanted) return std::nullopt;
   return found->second;
 }
 
