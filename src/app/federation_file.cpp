@@ -52,8 +52,8 @@ po::options_description settings(FederationFile& file, RawSettings& raw) {
       "inner.clip_norm", value(file.adamw.clip_norm))("outer.fragments", value(file.fragments))(
       "outer.fragmentation", value(raw.fragmentation))("outer.inner_steps", value(file.schedule.inner_steps))(
       "outer.overlap", value(file.schedule.overlap))("outer.wait_seconds", value(raw.wait))(
-      "outer.weights", value(raw.weights))("outer.learning_rate", value(file.protocol.outer_learning_rate))(
-      "outer.momentum", value(file.protocol.outer_momentum))("outer.mixing", value(raw.mixing))("outer.alpha",
+      "outer.weights", value(raw.weights))("outer.learning_rate", value(file.protocol.outer.learning_rate))(
+      "outer.momentum", value(file.protocol.outer.momentum))("outer.mixing", value(raw.mixing))("outer.alpha",
                                                                                                 value(file.alpha));
   return known;
 }
@@ -154,9 +154,9 @@ void check_optimizers(const std::filesystem::path& file, const FederationFile& f
          "try 0.1; 0 is none");
   demand(adamw.clip_norm >= 0 && adamw.clip_norm <= largest, "inner.clip_norm is negative or no number",
          "try 1; 0 is never");
-  demand(f.protocol.outer_learning_rate > 0 && f.protocol.outer_learning_rate <= 10,
+  demand(f.protocol.outer.learning_rate > 0 && f.protocol.outer.learning_rate <= 10,
          "outer.learning_rate is not above 0 and at most 10", "try 0.7");
-  demand(f.protocol.outer_momentum >= 0 && f.protocol.outer_momentum < 1, "outer.momentum is not in 0 .. 1",
+  demand(f.protocol.outer.momentum >= 0 && f.protocol.outer.momentum < 1, "outer.momentum is not in 0 .. 1",
          "try 0.9; 1 itself is excluded");
 }
 

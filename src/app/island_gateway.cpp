@@ -33,7 +33,7 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
                                                     Incarnation incarnation) {
   std::size_t largest = 0;
   for (std::uint32_t f = 0; f < plan.count(); ++f) largest = std::max(largest, plan.size({f}));
-  const auto geometry = federation::geometry_for(largest, plan.count(), federation.sites.size());
+  const auto geometry = federation::geometry_for(largest, federation.protocol.outer.slots(), plan.count(), federation.sites.size());
   const auto& own = federation.sites[self.value].mailboxes;
   const auto root = !options.mailboxes.empty() ? options.mailboxes
                     : own.empty()              ? federation::default_mailbox_root()

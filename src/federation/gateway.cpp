@@ -21,7 +21,8 @@ constexpr Seconds silence_limit{4.0};
 constexpr Seconds stall_limit{120.0};
 Lane lane_of(LetterKind kind) {
   // A farewell must not overtake the commits before it.
-  const bool control = kind == LetterKind::status || kind == LetterKind::snapshot_request;
+  const bool control =
+      kind == LetterKind::status || kind == LetterKind::snapshot_request || kind == LetterKind::refusal;
   return control ? Lane::control : Lane::bulk;
 }
 
@@ -32,11 +33,11 @@ std::size_t image_bytes(const store::Letter& letter) {
 
 }  // namespace
 
-Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites) {
+Geometry geometry_for(std::size_t largest_fragment, std::size_t slots, std::size_t fragments, std::size_t sites) {
   const auto in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
   Geometry geometry;
   geometry.slot_bytes[0] = in_pages(store::image_bound(0, sites, fragments));
-  geometry.slot_bytes[1] = in_pages(store::image_bound(2 * largest_fragment, sites, sent_versions));
+  geometry.slot_bytes[1] = in_pages(store::image_bound((1 + slots) * largest_fragment, sites, sent_versions));
   return geometry;
 }
 

@@ -20,9 +20,12 @@ Repetition repeat(const ProtocolConfig& config, const FragmentState& before, con
   if (!offers.empty()) {
     std::vector<std::span<const float>> gradients;
     for (const auto& offer : offers) gradients.emplace_back(*offer.values);
-    done.merged = std::make_shared<const std::vector<float>>(outer::weighted_mean(gradients, done.weights));
+    std::span<const outer::Segment> segments;
+    if (commit.fragment.value < config.segments.size()) segments = config.segments[commit.fragment.value];
+    done.merged = std::make_shared<const std::vector<float>>(config.merger.merge(gradients, done.weights, segments));
   }
-  done.next = before.advanced(*commit.values, commit.offers, config.outer_learning_rate, config.outer_momentum);
+  const OuterRound outer(config.merger, config.outer);
+  done.next = before.advanced(outer.step(*commit.values, before.view()), commit.offers);
   return done;
 }
 

@@ -34,8 +34,9 @@ struct Standing {
   bool finished = false;
 };
 
-/// Room that the mailboxes of a federation need. @param largest_fragment [values]
-[[nodiscard]] Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites);
+/// Room that the mailboxes of a federation need. @param largest_fragment [values]  @param slots  of the OuterOptimizer
+[[nodiscard]] Geometry geometry_for(std::size_t largest_fragment, std::size_t slots, std::size_t fragments,
+                                    std::size_t sites);
 
 /// The island's voice: a thread that carries letters between the mailboxes and the protocol.
 ///

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "atoll/core/quantities.hpp"
 #include "atoll/federation/fragment_state.hpp"
 #include "atoll/federation/norm_gate.hpp"
+#include "atoll/federation/outer_round.hpp"
 #include "atoll/federation/pace.hpp"
 #include "atoll/outer/merge.hpp"
 #include "atoll/store/letter.hpp"
@@ -51,8 +53,9 @@ struct ProtocolConfig {
   Seconds join_patience{120.0};   ///< a donor that lives but sends nothing for so long is given up
   Version far_behind = 4;         ///< from so many missed commits on, the whole model is taken over at once
   outer::WeightRule weights = outer::WeightRule::tokens_per_step;
-  float outer_learning_rate = 0.7F;
-  float outer_momentum = 0.9F;
+  outer::Merger merger;
+  std::vector<std::vector<outer::Segment>> segments;  ///< by fragment: its tensors; only some merge rules read them
+  outer::OuterOptimizer outer;
   bool keeps_progress = true;                ///< false: an adopted anchor replaces local progress (blend with alpha 0)
   AfterOffer after_offer = AfterOffer::own;  ///< other than own needs staleness 0 and keeps_progress
   std::uint64_t total_tokens = 0;            ///< a fragment with so many tokens merged is finished
@@ -203,6 +206,7 @@ class Protocol {
 
   // protocol.cpp: membership, gates
   [[nodiscard]] std::string gate(const store::Letter& letter) const;
+  void discard(FragmentId f, const std::string& reason);
   void send_status(SiteId to);
   void note_version(SiteId site, FragmentId f, Version version, Seconds now);
   [[nodiscard]] Version version_of(SiteId site, FragmentId f) const;
@@ -213,6 +217,8 @@ class Protocol {
   void merge_if_ready(FragmentId f, Seconds now);
   void merge(FragmentId f, const Offers& offers, Seconds now);
   void receive_commit(const store::Letter& letter, Seconds now);
+  void refuse_work(const store::Letter& offer);
+  void receive_refusal(const store::Letter& letter);
   void advance(FragmentId f, FragmentState next, Line line, Progress progress);
   void go_on_from_start(FragmentId f);
   [[nodiscard]] store::Values start_of(const FragmentState& s) const;
@@ -226,7 +232,8 @@ class Protocol {
   [[nodiscard]] Seconds grace() const;
   [[nodiscard]] std::optional<Seconds> fastest_step() const;
   [[nodiscard]] std::vector<float> shares_of(FragmentId f, const Offers& offers) const;
-  void set_aside_largest(FragmentId f, const Offers& offers);
+  [[nodiscard]] bool set_aside(FragmentId f, const Offers& offers, const NextAnchor& made);
+  [[nodiscard]] std::span<const outer::Segment> segments(FragmentId f) const;
 
   // catch_up.cpp: being behind, and helping those who are
   void receive_status(const store::Letter& letter, Seconds now);
@@ -244,6 +251,7 @@ class Protocol {
   void forget_common_work(FragmentId f);
 
   ProtocolConfig config_;
+  OuterRound outer_;
   std::vector<FragmentState> fragments_;
   std::vector<Peer> peers_;
   std::vector<Round> rounds_;
