@@ -66,8 +66,8 @@ TEST_F(FederationFileTest, WhatARunDirectoryKeepsIsReadBackAsTheSameConfiguratio
   EXPECT_EQ(kept.resolved, file.resolved);
   EXPECT_EQ(kept.configuration, file.configuration);
   EXPECT_EQ(kept.protocol.configuration, file.configuration);
-  EXPECT_EQ(kept.protocol.outer_learning_rate, file.protocol.outer_learning_rate);
-  EXPECT_EQ(kept.protocol.outer_momentum, file.protocol.outer_momentum);
+  EXPECT_EQ(kept.protocol.outer.learning_rate, file.protocol.outer.learning_rate);
+  EXPECT_EQ(kept.protocol.outer.momentum, file.protocol.outer.momentum);
   EXPECT_THROW((void)read_resolved_federation("/no/such/file"), ConfigError);
 }
 
