@@ -111,7 +111,9 @@ void Protocol::discard_progress() {
 void Protocol::discard(FragmentId f, const std::string& reason) {
   auto& s = state(f);
   const auto newest = s.newest_serial(config_.self);
-  note_lost(f, s.path.tokens_behind(newest), reason);
+  const auto& out = s.outstanding;  // where anchors replace progress, what it holds is no more behind the newest
+  const auto offered = out ? s.path.tokens_behind(out->serial) + out->tokens : 0;
+  note_lost(f, std::max(s.path.tokens_behind(newest), offered), reason);
   s.path.restart(newest);
   s.steps_since = s.tokens_since = 0;
   s.outstanding.reset();
@@ -196,7 +198,7 @@ void Protocol::send_status(SiteId to) {
   out.inner_step = inner_steps_;
   if (clock_.step()) out.step_micros = static_cast<std::uint64_t>(clock_.step()->count() * 1e6);
   out.finished = finished();
-  out.ready = begun_ && !joining();
+  out.ready = may_be_steward(config_.self);
   out.joining = joining();
   send(to, std::move(out));
 }

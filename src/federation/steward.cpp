@@ -10,9 +10,14 @@ namespace Atoll::federation {
 using store::Letter;
 
 bool Protocol::may_be_steward(SiteId site) const {
-  if (site == config_.self) return begun_ && !joining();
+  if (site == config_.self) return begun_ && !joining() && heard_since_join();
   const auto& peer = peers_[site.value];
   return peer.alive && peer.left != peer.incarnation && peer.status && peer.status->ready;
+}
+
+// While a site took over a model others did its duty. Before it merges again it must know what they have committed.
+bool Protocol::heard_since_join() const {
+  return std::ranges::all_of(live_peers(), [&](SiteId site) { return peers_[site.value].heard_since_join; });
 }
 
 SiteId Protocol::steward(FragmentId f) const {

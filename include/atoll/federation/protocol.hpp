@@ -162,6 +162,7 @@ class Protocol {
     std::optional<store::Letter> status;
     std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
     bool heard = false;       ///< this incarnation has told its status before
+    bool heard_since_join = true;  ///< it has told its status since we took over a model
     bool finished = false;    ///< it said so, and is not forgotten when the link breaks
     std::optional<Seconds> ahead_since;
     MovingAverage transfer;  ///< from a commit of ours until it said that it has it
@@ -225,6 +226,7 @@ class Protocol {
 
   // steward.cpp: who merges, what and when
   [[nodiscard]] bool may_be_steward(SiteId site) const;
+  [[nodiscard]] bool heard_since_join() const;
   [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
   [[nodiscard]] std::string obstacle(const store::Letter& offer) const;
   [[nodiscard]] Offers usable_offers(FragmentId f) const;
