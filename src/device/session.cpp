@@ -18,6 +18,7 @@ Session::~Session() {
 void for_blocks(std::size_t count, const std::function<void(std::size_t, std::size_t)>& body) {
   ATOLL_EXPECT(Kokkos::is_initialized(), "a device::Session must live");
   const std::size_t blocks = (count + block_values - 1) / block_values;
+  if (blocks == 1) return body(0, count);
   Kokkos::parallel_for(
       "for_blocks", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, blocks),
       [&](const std::size_t block) { body(block * block_values, std::min(count, (block + 1) * block_values)); });
