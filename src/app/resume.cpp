@@ -57,6 +57,7 @@ FragmentState fragment_of(const store::FragmentCheckpoint& saved) {
                                                  out->tokens,
                                                  std::make_shared<const std::vector<float>>(std::move(gradient)),
                                                  out->values,
+                                                 nullptr,
                                                  nobody,
                                                  0,
                                                  long_ago};
@@ -112,6 +113,10 @@ std::vector<FragmentState> resume_from(const store::Checkpoint& saved, InnerLoop
   std::ranges::copy(saved.second_moment, trainer.second_moment().begin());
   trainer.resume_optimizer(saved.optimizer_steps);
   inner.resume(saved.step, saved.data_cursor);
+  return fragments_of(saved);
+}
+
+std::vector<FragmentState> fragments_of(const store::Checkpoint& saved) {
   std::vector<FragmentState> fragments;
   for (const auto& fragment : saved.fragments) fragments.push_back(fragment_of(fragment));
   return fragments;

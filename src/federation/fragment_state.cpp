@@ -1,11 +1,9 @@
 #include "atoll/federation/fragment_state.hpp"
 
 #include <algorithm>
+#include <iterator>
 
-#include "atoll/outer/merge.hpp"
 #include "atoll/outer/mixing.hpp"
-#include "atoll/outer/outer_optimizer.hpp"
-#include "atoll/store/digest.hpp"
 
 namespace Atoll::federation {
 namespace {
@@ -24,26 +22,22 @@ store::Values moved(std::vector<float> values, const std::vector<float>& anchor,
 
 }  // namespace
 
-FragmentState FragmentState::initial(std::vector<float> anchor) {
+FragmentState FragmentState::initial(std::vector<float> anchor, std::size_t slots) {
   FragmentState state;
-  state.momentum = shared(std::vector<float>(anchor.size(), 0.0F));
+  state.momentum = shared(std::vector<float>(slots * anchor.size(), 0.0F));
   state.anchor = shared(std::move(anchor));
   state.remember();
   return state;
 }
 
-FragmentState FragmentState::advanced(std::span<const float> merged, const std::vector<store::OfferRecord>& offers,
-                                      float learning_rate, float momentum_factor) const {
+FragmentState FragmentState::advanced(const NextAnchor& made, const std::vector<store::OfferRecord>& offers) const {
   FragmentState next = *this;
-  auto new_anchor = *anchor;
-  auto new_momentum = *momentum;
-  outer::nesterov_step(new_anchor, new_momentum, merged, learning_rate, momentum_factor);
-  next.anchor = shared(std::move(new_anchor));
-  next.momentum = shared(std::move(new_momentum));
+  next.anchor = made.anchor;
+  next.momentum = made.state;
   next.version = version + 1;
   for (const auto& offer : offers) next.tokens_merged += offer.tokens;
   next.note_offers(offers);
-  next.remember();
+  next.remember(made.digest);
   return next;
 }
 
@@ -83,19 +77,17 @@ OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending
     next.tokens_since = std::min(next.tokens_since, path.tokens_behind(rest.begins));
     return rest;
   }
+  const auto from = newest_serial(self);
   if (work == Work::overwrite && outstanding && !merged)
     rest.tokens_lost = path.tokens_behind(outstanding->serial) + (on_its_way ? 0 : outstanding->tokens);
   else if (rest.base)
-    rest.tokens_lost = path.tokens_behind(to);
+    rest.tokens_lost = path.tokens_behind(std::max(from, to));
+  if (rest.base) rest.tokens_lost += path.tokens_between(to, from);
   if (work == Work::drop) rest.base = nullptr;
-  next.path.restart(to, on_its_way ? std::optional(outstanding->serial) : std::nullopt);
+  next.path.restart(to);
   next.steps_since = on_its_way ? outstanding->steps : 0;
   next.tokens_since = on_its_way ? outstanding->tokens : 0;
   return rest;
-}
-
-bool FragmentState::finite() const {
-  return outer::all_finite(*anchor) && outer::all_finite(*momentum);
 }
 
 std::uint64_t FragmentState::newest_serial(SiteId site) const {
@@ -104,16 +96,40 @@ std::uint64_t FragmentState::newest_serial(SiteId site) const {
 }
 
 std::optional<Digest> FragmentState::digest_at(Version wanted) const {
-  const auto found = std::ranges::find(history, wanted, [](const auto& entry) { return entry.first; });
-  if (found == history.end()) return std::nullopt;
+  const auto found = std::ranges::lower_bound(history, wanted, {}, [](const auto& entry) { return entry.first; });
+  if (found == history.end() || found->first != wanted) return std::nullopt;
   return found->second;
 }
 
 void FragmentState::remember() {
-  digest = store::digest_of_values({*anchor, *momentum});
+  remember(digest_of_anchor(*anchor, *momentum));
+}
+
+void FragmentState::remember(const Digest& of_anchor) {
+  digest = of_anchor;
   history.emplace_back(version, digest);
   // Version 0 stays: every site starts there, so a newcomer is always known as an ancestor.
   if (history.size() > remembered_versions) history.erase(history.begin() + 1);
+}
+
+std::vector<store::FragmentStatus> FragmentState::recent_line() const {
+  std::vector<store::FragmentStatus> line;
+  for (auto at = history.size() - std::min(history.size(), sent_versions); at < history.size(); ++at)
+    line.push_back({history[at].first, history[at].second, 0, 0, {}});
+  return line;
+}
+
+void FragmentState::take_line(const std::vector<store::FragmentStatus>& line) {
+  std::vector<VersionDigest> known;
+  const auto on_it = [&](const auto& entry) { return digest_at(entry.version) == entry.anchor; };
+  // Below a version that both know, our own history is that of the line, too.
+  if (const auto shared = std::ranges::find_if(line, on_it); shared != line.end())
+    std::ranges::copy_if(history, std::back_inserter(known), [&](const auto& h) { return h.first < shared->version; });
+  if (known.empty()) known.push_back(history.front());
+  for (const auto& entry : line)
+    if (entry.version > known.back().first && entry.version < version) known.emplace_back(entry.version, entry.anchor);
+  history = std::move(known);
+  remember();
 }
 
 void FragmentState::note_offers(const std::vector<store::OfferRecord>& offers) {
