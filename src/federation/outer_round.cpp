@@ -98,7 +98,8 @@ NextAnchor OuterRound::merge(std::span<const std::span<const float>> gradients, 
   });
   auto next = pass.finish();
   next.merged = merged;
-  next.norms = std::move(norms);
+  next.merged_norm = norms.merged;
+  next.norms = std::move(norms.gradients);
   return next;
 }
 
@@ -107,7 +108,7 @@ NextAnchor OuterRound::step(std::span<const float> merged, AnchorView from) cons
   for (std::size_t begin = 0; begin < merged.size(); begin += outer::Merger::largest_block)
     pass.take(merged.subspan(begin, std::min(outer::Merger::largest_block, merged.size() - begin)));
   auto next = pass.finish();
-  next.norms.merged = outer::norm(merged);
+  next.merged_norm = outer::norm(merged);
   return next;
 }
 

@@ -122,7 +122,7 @@ void merge(std::vector<Fragment>& fragments, const federation::OuterRound& round
     const std::vector<std::span<const float>> gradients(f.offers.begin(), f.offers.end());
     const Floats shares(gradients.size(), 1.0F / static_cast<float>(gradients.size()));
     auto next = round.merge(gradients, shares, f.segments, {*f.anchor, *f.momentum, f.version});
-    if (!next.finite || !std::ranges::all_of(next.norms.gradients, passes)) throw std::runtime_error("a gate fails");
+    if (!next.finite || !std::ranges::all_of(next.norms, passes)) throw std::runtime_error("a gate fails");
     f.anchor = std::move(next.anchor);
     f.momentum = std::move(next.state);
     ++f.version;

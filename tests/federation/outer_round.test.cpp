@@ -58,14 +58,14 @@ TEST_P(OuterRoundTest, EqualsMergeStepAndDigestOneAfterTheOther) {
     EXPECT_EQ(*next.state, state_);
     EXPECT_EQ(next.digest, digest_of_anchor(anchor_, state_));
     EXPECT_TRUE(next.finite);
-    EXPECT_NEAR(next.norms.merged, outer::norm(merged), 1e-9 * outer::norm(merged));
+    EXPECT_NEAR(next.merged_norm, outer::norm(merged), 1e-9 * outer::norm(merged));
     for (std::size_t k = 0; k < offers_.size(); ++k)
-      EXPECT_NEAR(next.norms.gradients[k], outer::norm(offers_[k]), 1e-9 * next.norms.gradients[k]);
+      EXPECT_NEAR(next.norms[k], outer::norm(offers_[k]), 1e-9 * next.norms[k]);
     EXPECT_EQ(follower.merged, nullptr);
     EXPECT_EQ(*follower.anchor, anchor_);
     EXPECT_EQ(*follower.state, state_);
     EXPECT_EQ(follower.digest, next.digest);
-    EXPECT_EQ(follower.norms.merged, outer::norm(merged));
+    EXPECT_EQ(follower.merged_norm, outer::norm(merged));
   }
 }
 
@@ -93,8 +93,8 @@ TEST(OuterRound, SaysWhenAResultIsNotFinite) {
   const std::vector<std::span<const float>> offers{good, broken};
   const auto next = round.merge(offers, Floats{0.5F, 0.5F}, {}, {anchor, state, 0});
   EXPECT_FALSE(next.finite);
-  EXPECT_TRUE(std::isfinite(next.norms.gradients[0]));
-  EXPECT_FALSE(std::isfinite(next.norms.gradients[1]));
+  EXPECT_TRUE(std::isfinite(next.norms[0]));
+  EXPECT_FALSE(std::isfinite(next.norms[1]));
 }
 
 TEST(OuterRound, ResultsKeepTheirValuesWhileOthersComeAndGo) {

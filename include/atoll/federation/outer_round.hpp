@@ -23,9 +23,10 @@ struct NextAnchor {
   store::Values merged;  ///< the merged pseudo-gradient that the step was made of; null from step()
   store::Values anchor;
   store::Values state;
-  Digest digest;            ///< digest_of_anchor(anchor, state)
-  bool finite = true;       ///< all of the above are
-  outer::MergeNorms norms;  ///< those of the gradients only from merge()
+  Digest digest;              ///< digest_of_anchor(anchor, state)
+  bool finite = true;         ///< all of the above are
+  double merged_norm = 0;     ///< L2, fp64
+  std::vector<double> norms;  ///< of each gradient given to merge(), L2, fp64; not finite when a value is not
 };
 
 /// Digest of an anchor and the outer optimizer's state: an array for the anchor and one for each slot.
