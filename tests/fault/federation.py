@@ -116,7 +116,8 @@ class Federation(unittest.TestCase):
                                           "outer": {"wait_seconds": 60}})
 
     def test_streaming_with_other_methods_and_spread_stewards_equals_one_process_and_replays_to_the_bit(self):
-        outer = {"wait_seconds": 60, "overlap": 3, "method": "yogi", "learning_rate": 0.01, "merge": "radial_directional"}
+        outer = {"wait_seconds": 60, "overlap": 3, "method": "yogi", "learning_rate": 0.01,
+                 "merge": "radial_directional"}
         federation = {"tokens": tokens_for(8), "quorum": 2, "stewardship": "spread"}
         sites = self.assert_equal_to_one_process({"federation": federation, "outer": outer},
                                                  ["--keep-letters", "all"])
