@@ -104,22 +104,6 @@ bool Protocol::may_offer(FragmentId f) const {
   return !joining() && !closed(f) && !state(f).outstanding && state(f).tokens_since > 0;
 }
 
-void Protocol::discard_progress() {
-  for (std::uint32_t f = 0; f < fragments_.size(); ++f) discard({f}, "not_finite");
-}
-
-void Protocol::discard(FragmentId f, const std::string& reason) {
-  auto& s = state(f);
-  const auto newest = s.newest_serial(config_.self);
-  const auto& out = s.outstanding;  // where anchors replace progress, what it holds is no more behind the newest
-  const auto offered = out ? s.path.tokens_behind(out->serial) + out->tokens : 0;
-  note_lost(f, std::max(s.path.tokens_behind(newest), offered), reason);
-  s.path.restart(newest);
-  s.steps_since = s.tokens_since = 0;
-  s.outstanding.reset();
-  adoptions_.push_back({f, s.version, s.anchor, nullptr, newest, newest, false});
-}
-
 // ---- the world
 
 void Protocol::observe(SiteId site, bool alive, Incarnation incarnation, Seconds now) {
@@ -169,38 +153,6 @@ void Protocol::tick(Seconds now) {
       send_offer({f}, now);
     merge_if_ready({f}, now);
   }
-}
-
-void Protocol::leave() {
-  for (const auto site : live_peers()) send(site, letter(LetterKind::leave));
-}
-
-Letter Protocol::letter(LetterKind kind) const {
-  Letter out;
-  out.kind = kind;
-  out.federation = config_.federation;
-  out.configuration = config_.configuration;
-  out.site = config_.self;
-  out.incarnation = config_.incarnation;
-  return out;
-}
-
-void Protocol::send_status(SiteId to) {
-  auto out = letter(LetterKind::status);
-  const auto& at = peers_[to.value].at;
-  for (std::size_t f = 0; f < fragments_.size(); ++f) {
-    auto& status = out.fragments.emplace_back(fragments_[f].status());
-    const auto there = at.empty() ? std::nullopt : fragments_[f].digest_at(at[f]);
-    if (!there) continue;
-    status.receiver_version = at[f];
-    status.receiver_anchor = *there;
-  }
-  out.inner_step = inner_steps_;
-  if (clock_.step()) out.step_micros = static_cast<std::uint64_t>(clock_.step()->count() * 1e6);
-  out.finished = finished();
-  out.ready = may_be_steward(config_.self);
-  out.joining = joining();
-  send(to, std::move(out));
 }
 
 // The first gate that a letter fails, or nothing. Everything that indexes or computes later is checked here.
