@@ -45,6 +45,7 @@ void Protocol::send_offer(FragmentId f, Seconds now) {
   out.follows = s.newest_serial(config_.self);
   out.steps = offer.steps;
   out.tokens = offer.tokens;
+  out.inner_step = s.path.steps_behind(out.follows);
   out.values = offer.gradient;
   offer.sent_to = steward(f);
   offer.sent_to_incarnation = peers_[offer.sent_to.value].incarnation;

@@ -63,6 +63,9 @@ OwnPath::Rest OwnPath::behind(const store::Values& anchor, std::uint64_t from, s
   Rest rest{anchor, 0, held->serial};
   if (held->serial != to) rest.tokens_lost = held->tokens - tokens_held(to);
   if (held->serial == from) return rest;
+  // What was merged before the parameters last became an anchor cannot be given back.
+  if (const auto* had = find(from); had && held->tokens < had->tokens && held->tokens < dropped_at_)
+    rest.tokens_lost += std::min(had->tokens, dropped_at_) - held->tokens;
 
   const auto back = chain(from), forth = chain(held->serial);
   const auto in = [](const auto& chain, const Mark* mark) { return std::ranges::find(chain, mark) != chain.end(); };

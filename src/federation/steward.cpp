@@ -98,7 +98,7 @@ bool Protocol::set_aside(FragmentId f, const Offers& offers, const NextAnchor& m
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!std::isfinite(made.norms[i]))
       out.emplace_back(offers[i]->site, "not_finite");
-    else if (!round.norms.allows(made.norms[i], offers[i]->steps, config_.norm_factor))
+    else if (!round.norms.allows(made.norms[i], offers[i]->inner_step, config_.norm_factor))
       out.emplace_back(offers[i]->site, "norm");
   if (out.empty() && !made.finite)
     out.emplace_back(offers[static_cast<std::size_t>(std::ranges::max_element(made.norms) - made.norms.begin())]->site,

@@ -67,7 +67,7 @@ struct Letter {
   std::uint64_t tokens = 0;         ///< offer: tokens since the base; commit, snapshot: tokens merged since version 0
   std::vector<OfferRecord> offers;  ///< commit: what was merged; snapshot: the newest merged offer of each site
   std::vector<FragmentStatus> fragments;  ///< status: one per fragment
-  std::uint64_t inner_step = 0;           ///< status: the sender's own step count
+  std::uint64_t inner_step = 0;           ///< status: the sender's own step count; offer: steps whose work it holds
   std::uint64_t step_micros = 0;          ///< status: mean time of its inner steps [us]; 0: not known
   bool finished = false;                  ///< status: the sender has nothing left to train
   bool ready = false;                     ///< status: the sender may be steward: it has begun, and takes over no model
