@@ -100,7 +100,6 @@ std::string Reduction::options() const {
     text += std::format("{}{}", text.ends_with(' ') ? "" : ",", name_of(disturbance));
   if (sites) text += std::format(" --sites {}", *sites);
   if (until) text += std::format(" --until {}", *until);
-  if (strict) text += " --strict";
   return text;
 }
 
@@ -220,8 +219,6 @@ void Plan::plan_faults(std::uint32_t count) {
 }
 
 void Plan::reduce(const Reduction& reduction) {
-  never_back |= reduction.strict;
-  all_explained |= reduction.strict;
   if (reduction.sites && *reduction.sites < sites.size()) {
     const auto count = *reduction.sites;
     std::vector<PairPlan> kept(std::size_t{count} * count);

@@ -16,8 +16,7 @@ constexpr double stall_limit = 120;
 Counts& Counts::operator+=(const Counts& other) {
   for (const auto member :
        {&Counts::events, &Counts::letters, &Counts::commits, &Counts::joins, &Counts::steps, &Counts::steps_dropped,
-        &Counts::back, &Counts::steps_of_lighter, &Counts::steps_unexplained, &Counts::lost, &Counts::duplicated,
-        &Counts::reordered, &Counts::flipped})
+        &Counts::steps_of_lighter, &Counts::lost, &Counts::duplicated, &Counts::reordered, &Counts::flipped})
     this->*member += other.*member;
   for (std::size_t kind = 0; kind < fault_kinds; ++kind) faults[kind] += other.faults[kind];
   return *this;
