@@ -12,9 +12,9 @@ namespace Atoll::federation {
 /// Adoptions that wait for their inner step.
 ///
 /// A commit that answers an own offer is taken up exactly `overlap` inner steps after the offer (Streaming DiLoCo,
-/// Douillard 2025, algorithm 2), however fast the link was: what a site computes then does not depend on it. A later
-/// one is taken up when it comes, and so is one that holds nothing new of this site. The order within a fragment stays.
-/// Local; one thread at a time.
+/// Douillard 2025, algorithm 2), however fast the link was: what a site computes then does not depend on it, but where
+/// all() is called before. A later one is taken up when it comes, and so is one that holds nothing new of this site. The
+/// order within a fragment stays. Local; one thread at a time.
 class AdoptionQueue {
  public:
   AdoptionQueue(std::size_t fragments, std::uint64_t overlap) : lines_(fragments), overlap_(overlap) {}
@@ -24,7 +24,7 @@ class AdoptionQueue {
   void add(Adoption adoption);
   /// What is to be taken up after `step` inner steps, in order.
   [[nodiscard]] std::vector<Adoption> due(std::uint64_t step);
-  /// All that waits of one fragment: before its next offer.
+  /// All that waits of one fragment, due or not: before its next offer, and before a checkpoint.
   [[nodiscard]] std::vector<Adoption> all(FragmentId f);
 
  private:
