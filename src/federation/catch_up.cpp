@@ -170,7 +170,7 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   note("snapshot_taken", {{"donor", name_of(in.site)},
                           {"fragment", std::uint64_t{f.value}},
                           {"version", in.version},
-                          {"bytes", std::uint64_t{2 * in.values->size() * sizeof(float)}}});
+                          {"bytes", std::uint64_t{(in.values->size() + in.momentum->size()) * sizeof(float)}}});
 }
 
 void Protocol::join(SiteId donor, Seconds now, const std::string& reason) {

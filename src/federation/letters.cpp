@@ -1,4 +1,6 @@
 // The letters that the protocol writes.
+#include <algorithm>
+
 #include "atoll/federation/protocol.hpp"
 
 namespace Atoll::federation {
@@ -45,7 +47,7 @@ void Protocol::send_offer(FragmentId f, Seconds now) {
   out.follows = s.newest_serial(config_.self);
   out.steps = offer.steps;
   out.tokens = offer.tokens;
-  out.inner_step = s.path.steps_behind(out.follows);
+  out.inner_step = std::max(offer.work_steps, offer.steps);
   out.values = offer.gradient;
   offer.sent_to = steward(f);
   offer.sent_to_incarnation = peers_[offer.sent_to.value].incarnation;

@@ -85,7 +85,7 @@ std::uint64_t OwnPath::tokens_behind(std::uint64_t serial) const {
 
 std::uint64_t OwnPath::steps_behind(std::uint64_t serial) const {
   const auto* at = find(serial);
-  return steps_ - (at ? at->steps : 0);
+  return steps_ - std::max(steps_dropped_at_, at ? at->steps : 0);
 }
 
 void OwnPath::follow(std::uint64_t to, std::uint64_t begins) {
@@ -105,6 +105,7 @@ void OwnPath::restart(std::uint64_t serial) {
     marks_.insert(place, {serial, follows, steps_, tokens_, nullptr});
   }
   dropped_at_ = tokens_;
+  steps_dropped_at_ = steps_;
 }
 
 // So many tokens a line that holds `to` has at least: those up to the last mark that is no newer.

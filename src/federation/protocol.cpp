@@ -202,6 +202,7 @@ void Protocol::receive(const Letter& in, Seconds now) {
       return receive_refusal(in);
     case LetterKind::leave:
       peers_[in.site.value].left = in.incarnation;
+      if (joining_ && joining_->donor == in.site) joining_.reset();
       return note("site_left", {{"site", name_of(in.site)}});
   }
 }

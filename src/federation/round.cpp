@@ -9,15 +9,17 @@ namespace Atoll::federation {
 using store::Letter;
 
 // Every site, when the schedule says so: what it learned since the anchor that it really started from.
-void Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
-  if (!may_offer(f)) return;
+std::uint64_t Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
+  if (!may_offer(f)) return 0;
   auto& s = state(f);
   auto gradient = outer::pseudo_gradient(*s.anchor, *parameters);
-  if (!outer::all_finite(gradient)) return discard_progress();
-  s.take_offer(config_.self, config_.incarnation + ++offers_made_, std::move(parameters), std::move(gradient));
+  if (!outer::all_finite(gradient)) return discard_progress(), 0;
+  const auto serial = config_.incarnation + ++offers_made_;
+  s.take_offer(config_.self, serial, std::move(parameters), std::move(gradient));
   s.outstanding->tokens = std::min(s.outstanding->tokens, config_.total_tokens);
   if (config_.after_offer != AfterOffer::own) go_on_from_start(f);
   send_offer(f, now);
+  return serial;
 }
 
 // The steward: gather, gate, wait for quorum and grace.
@@ -29,7 +31,7 @@ void Protocol::receive_offer(const Letter& in) {
 }
 
 void Protocol::merge_if_ready(FragmentId f, Seconds now) {
-  if (!begun_ || joining() || closed(f) || steward(f) != config_.self) return;
+  if (closed(f) || steward(f) != config_.self || !may_be_steward(config_.self)) return;
   auto& round = rounds_[f.value];
   const auto offers = usable_offers(f);
   if (!offers.empty() && !round.opened_at) round.opened_at = now;

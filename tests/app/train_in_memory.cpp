@@ -33,8 +33,8 @@ void offer_what_is_due(const app::FederationFile& federation, Site& site) {
   for (std::uint32_t f = 0; f < federation.fragments; ++f) {
     if (!federation.schedule.offers({f}, step)) continue;
     site.take_up(site.adoptions.all({f}));
-    site.adoptions.offered({f}, step);
-    site.protocol.offer({f}, site.inner.fragment({f}), Seconds{0});
+    const auto serial = site.protocol.offer({f}, site.inner.fragment({f}), Seconds{0});
+    if (serial > 0) site.adoptions.offered({f}, step, serial);
   }
 }
 

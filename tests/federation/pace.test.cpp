@@ -41,7 +41,7 @@ Adoption answer(std::uint64_t holds) {
 
 TEST(AdoptionQueue, ACommitThatAnswersAnOfferIsTakenUpTauStepsAfterIt) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10);
+  queue.offered({0}, 10, 1);
   queue.add(answer(1));
   EXPECT_TRUE(queue.due(11).empty());
   EXPECT_TRUE(queue.due(12).empty());
@@ -51,7 +51,7 @@ TEST(AdoptionQueue, ACommitThatAnswersAnOfferIsTakenUpTauStepsAfterIt) {
 
 TEST(AdoptionQueue, ALateCommitAndOneOfOthersAreTakenUpAtOnce) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10);
+  queue.offered({0}, 10, 1);
   queue.add(answer(0));
   EXPECT_EQ(queue.due(11).size(), 1);
   queue.add(answer(1));
@@ -60,7 +60,7 @@ TEST(AdoptionQueue, ALateCommitAndOneOfOthersAreTakenUpAtOnce) {
 
 TEST(AdoptionQueue, KeepsTheOrderAndGivesAllBeforeTheNextOffer) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10);
+  queue.offered({0}, 10, 1);
   queue.add(answer(1));
   queue.add(answer(1));  // the next version, without us
   EXPECT_TRUE(queue.due(11).empty());

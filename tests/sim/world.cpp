@@ -36,7 +36,7 @@ World::World(Plan plan, Trace trace, Defect defect)
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
     std::vector<float> values(dice.whole(3, 5));
     for (auto& value : values) value = static_cast<float>(dice.real(-1, 1));
-    first.fragments.push_back(FragmentState::initial(values));
+    first.fragments.push_back(FragmentState::initial(values, plan_.protocol.outer.slots()));
     first.parameters.push_back(std::move(values));
     ledger_.begin({f}, first.fragments.back());
   }

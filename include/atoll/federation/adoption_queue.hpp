@@ -19,8 +19,8 @@ class AdoptionQueue {
  public:
   AdoptionQueue(std::size_t fragments, std::uint64_t overlap) : lines_(fragments), overlap_(overlap) {}
 
-  /// An offer of the fragment was taken after `step` inner steps.
-  void offered(FragmentId f, std::uint64_t step) { lines_.at(f.value).offered_at = step; }
+  /// The offer with this serial was taken after `step` inner steps.
+  void offered(FragmentId f, std::uint64_t step, std::uint64_t serial) { lines_.at(f.value).offer = {step, serial}; }
   void add(Adoption adoption);
   /// What is to be taken up after `step` inner steps, in order.
   [[nodiscard]] std::vector<Adoption> due(std::uint64_t step);
@@ -28,11 +28,16 @@ class AdoptionQueue {
   [[nodiscard]] std::vector<Adoption> all(FragmentId f);
 
  private:
+  struct Offer {
+    std::uint64_t step, serial;
+  };
+  struct Waiting {
+    Adoption adoption;
+    std::uint64_t due_at = 0;  ///< and not before what stands in front of it
+  };
   struct Line {
-    std::deque<Adoption> waiting;
-    std::optional<std::uint64_t> offered_at;  ///< none: nothing is on its way
-    std::uint64_t holds = 0;                  ///< newest own serial in what was added last
-    std::optional<std::uint64_t> due_at;      ///< of all that waits
+    std::deque<Waiting> waiting;
+    std::optional<Offer> offer;  ///< none: nothing is on its way
   };
 
   std::vector<Line> lines_;

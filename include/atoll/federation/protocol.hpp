@@ -109,7 +109,8 @@ class Protocol {
   /// `steps` inner steps of `tokens` tokens each were made.
   void stepped(std::uint64_t tokens, Seconds now, std::uint64_t steps = 1);
   /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
-  void offer(FragmentId fragment, store::Values parameters, Seconds now);
+  /// The result is the offer's serial, or 0 when nothing was offered.
+  std::uint64_t offer(FragmentId fragment, store::Values parameters, Seconds now);
   [[nodiscard]] bool may_offer(FragmentId fragment) const;
   /// The own parameters became unusable (not finite): take the anchors again.
   void discard_progress();
