@@ -159,7 +159,10 @@ void IslandGateway::warn_of_refusals() {
 
 void IslandGateway::save_checkpoint(std::set<FragmentId>& changed) {
   const auto began = Gateway::now();
-  const auto fragments = outer_.settle(changed);
+  std::set<FragmentId> settled;
+  const auto fragments = outer_.settle(settled);
+  note_adopted(settled);
+  changed.merge(settled);
   gateway_.record();
   const auto file = store::save(checkpoint_of(inner_, fragments, federation_, site_), directory_.checkpoints());
   std::vector<LogField> fields{
