@@ -132,6 +132,7 @@ federation::ProtocolConfig protocol_config(const FederationFile& federation, con
   // A snapshot of the largest fragment over the slowest link, behind one that goes first.
   const auto bits = static_cast<double>(largest * (1 + config.outer.slots()) * 8 * sizeof(float));
   const Seconds longest{2 * bits / (federation.slowest_link * 1e6)};
+  config.catch_up_after = std::max(config.catch_up_after, longest / 2);
   config.resend_after = std::max(config.resend_after, 2 * longest);
   config.ask_again_after = std::max(config.ask_again_after, longest);
   config.join_patience = std::max(config.join_patience, 2 * longest);

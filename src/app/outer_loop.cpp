@@ -50,15 +50,15 @@ bool OuterLoop::is_due(FragmentId f) {
 
 void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
   collect(protocol, now);
-  take_up(adoptions_.due(inner_.steps()), changed);
+  take_up(protocol, adoptions_.due(inner_.steps()), changed);
   for (const auto f : std::exchange(due_, {})) {
-    take_up(adoptions_.all(f), changed);  // an offer is relative to the newest anchor
+    take_up(protocol, adoptions_.all(f), changed);  // an offer is relative to the newest anchor
     if (!protocol.may_offer(f)) continue;
     const auto serial = protocol.offer(f, inner_.fragment(f), now);
     if (serial > 0) adoptions_.offered(f, inner_.steps(), serial);
   }
   collect(protocol, now);  // a steward that needs nobody else commits at once
-  take_up(adoptions_.due(inner_.steps()), changed);
+  take_up(protocol, adoptions_.due(inner_.steps()), changed);
   progress_tokens_ = protocol.progress_tokens();
   local_steps_ = protocol.local_steps(federation_.schedule.inner_steps);
 }
@@ -68,9 +68,11 @@ void OuterLoop::collect(Protocol& protocol, Seconds now) {
   for (auto& adoption : protocol.take_adoptions()) adoptions_.add(std::move(adoption));
 }
 
-void OuterLoop::take_up(const std::vector<federation::Adoption>& adoptions, std::set<FragmentId>& changed) {
+void OuterLoop::take_up(Protocol& protocol, const std::vector<federation::Adoption>& adoptions,
+                        std::set<FragmentId>& changed) {
   for (const auto& adoption : adoptions) {
     inner_.adopt(adoption);
+    protocol.taken_up(adoption);
     changed.insert(adoption.fragment);
   }
 }
@@ -78,7 +80,7 @@ void OuterLoop::take_up(const std::vector<federation::Adoption>& adoptions, std:
 std::vector<federation::FragmentState> OuterLoop::settle(std::set<FragmentId>& changed) {
   return gateway_.visit([&](Protocol& protocol, Seconds now) {
     collect(protocol, now);
-    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) take_up(adoptions_.all({f}), changed);
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) take_up(protocol, adoptions_.all({f}), changed);
     return protocol.fragments();
   });
 }

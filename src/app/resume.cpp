@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "atoll/core/error.hpp"
-#include "atoll/outer/outer_optimizer.hpp"
 
 namespace Atoll::app {
 
@@ -32,6 +31,7 @@ store::FragmentCheckpoint checkpoint_of(const FragmentState& s) {
   saved.momentum = s.momentum;
   saved.merged = s.newest;
   saved.recent = s.history;
+  saved.own_work = s.path.work();
   if (s.outstanding)
     saved.outstanding = store::OutstandingOffer{s.outstanding->serial, s.outstanding->steps, s.outstanding->tokens,
                                                 s.outstanding->base, s.outstanding->parameters};
@@ -49,14 +49,14 @@ FragmentState fragment_of(const store::FragmentCheckpoint& saved) {
   s.history = saved.recent;
   s.steps_since = saved.steps_since_base;
   s.tokens_since = saved.tokens_since_base;
+  s.path = federation::OwnPath(saved.own_work);
   if (const auto& out = saved.outstanding) {
-    auto gradient = outer::pseudo_gradient(*s.anchor, *out->values);
     auto& offer = s.outstanding.emplace();
     offer.serial = out->serial;
     offer.base = out->base;
     offer.steps = offer.work_steps = out->steps;
     offer.tokens = out->tokens;
-    offer.gradient = std::make_shared<const std::vector<float>>(std::move(gradient));
+    offer.gradient = s.path.gradient(out->serial);
     offer.parameters = out->values;
     offer.sent_to = nobody;
     offer.sent_at = long_ago;

@@ -17,6 +17,15 @@ void add(std::vector<float>& sum, float sign, const store::Values& gradient) {
 
 }  // namespace
 
+OwnPath::OwnPath(store::OwnWork work)
+    : marks_(std::move(work.marks)),
+      steps_(work.steps),
+      tokens_(work.tokens),
+      dropped_at_(work.tokens_dropped),
+      steps_dropped_at_(work.steps_dropped) {
+  ATOLL_EXPECT(!marks_.empty(), "no marks");
+}
+
 const OwnPath::Mark* OwnPath::find(std::uint64_t serial) const {
   const auto found = std::ranges::find(marks_, serial, &Mark::serial);
   return found == marks_.end() ? nullptr : &*found;
@@ -76,6 +85,12 @@ OwnPath::Rest OwnPath::behind(const store::Values& anchor, std::uint64_t from, s
     if (!in(back, mark)) add(base, -1, mark->gradient);
   rest.base = std::make_shared<const std::vector<float>>(std::move(base));
   return rest;
+}
+
+const store::Values& OwnPath::gradient(std::uint64_t serial) const {
+  const auto* at = find(serial);
+  ATOLL_EXPECT(at, "mark " + std::to_string(serial));
+  return at->gradient;
 }
 
 std::uint64_t OwnPath::tokens_behind(std::uint64_t serial) const {

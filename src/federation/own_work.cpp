@@ -59,6 +59,16 @@ store::Values Protocol::start_of(const FragmentState& s) const {
   return std::make_shared<const std::vector<float>>(std::move(anchor));
 }
 
+void Protocol::taken_up(const Adoption& adoption) {
+  auto& s = state(adoption.fragment);
+  if (config_.keeps_progress || adoption.is_start || adoption.version != s.version) return;
+  const auto& out = s.outstanding;
+  note_lost(adoption.fragment, s.path.tokens_behind(out ? out->serial : adoption.holds), "overwritten");
+  s.path.restart(adoption.holds);
+  s.steps_since = out ? out->steps : 0;
+  s.tokens_since = out ? out->tokens : 0;
+}
+
 void Protocol::receive_refusal(const Letter& in) {
   const auto& outstanding = state(in.fragment).outstanding;
   if (outstanding && outstanding->serial == in.serial) discard(in.fragment, "refused");

@@ -20,16 +20,9 @@ Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
   ATOLL_EXPECT(config_.self.value < config_.sites.size() && !fragments_.empty(), "a site of the federation, fragments");
   ATOLL_EXPECT(config_.after_offer == AfterOffer::own || (config_.staleness == 0 && config_.keeps_progress),
                "an offer is answered before the next one");
-  for (auto& s : fragments_) {  // the path begins with this start
-    s.path = OwnPath(s.newest_serial(config_.self));
-    const auto offered = s.outstanding ? s.outstanding->tokens : 0, of_steps = s.outstanding ? s.outstanding->steps : 0;
-    s.path.walked(of_steps, offered);
-    if (s.outstanding) {
-      s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
-      if (!s.outstanding->start) s.outstanding->start = start_of(s);
-    }
-    s.path.walked(s.steps_since - std::min(s.steps_since, of_steps),
-                  s.tokens_since - std::min(s.tokens_since, offered));
+  for (auto& s : fragments_) {
+    if (!s.path.knows(s.newest_serial(config_.self))) s.path = OwnPath(s.newest_serial(config_.self));
+    if (s.outstanding && !s.outstanding->start) s.outstanding->start = start_of(s);
   }
 }
 

@@ -40,6 +40,14 @@ void each_offer_attribute(OfferType& offer, const Visit& visit) {
   visit("base", offer.base);
 }
 
+template <class Work, class Visit>
+void each_work_attribute(Work& work, Visit visit) {
+  visit("steps", work.steps);
+  visit("tokens", work.tokens);
+  visit("steps_dropped", work.steps_dropped);
+  visit("tokens_dropped", work.tokens_dropped);
+}
+
 auto writing_attributes(File& file, const std::string& object) {
   return [&file, object](const char* name, const auto& value) { file.write_attribute(object, name, value); };
 }
@@ -104,6 +112,21 @@ void write_recent(File& file, const std::string& group, const std::vector<std::p
   file.write<std::uint8_t>(group + "/digest", digests, {recent.size(), sizeof(Digest::bytes)});
 }
 
+void write_own_work(File& file, const std::string& group, const OwnWork& work) {
+  file.create_group(group);
+  each_work_attribute(work, writing_attributes(file, group));
+  const auto numbers = [&](const std::string& name, std::uint64_t WorkMark::*member) {
+    file.write<std::uint64_t>(group + '/' + name,
+                              column<std::uint64_t>(work.marks, [&](const WorkMark& mark) { return mark.*member; }));
+  };
+  numbers("serial", &WorkMark::serial);
+  numbers("follows", &WorkMark::follows);
+  numbers("mark_steps", &WorkMark::steps);
+  numbers("mark_tokens", &WorkMark::tokens);
+  for (std::size_t i = 0; i < work.marks.size(); ++i)
+    write_values(file, group + "/gradient_" + std::to_string(i), work.marks[i].gradient);
+}
+
 void write_fragment(const FragmentCheckpoint& fragment, const std::string& group, File& file) {
   file.create_group(group);
   each_fragment_attribute(fragment, writing_attributes(file, group));
@@ -113,6 +136,7 @@ void write_fragment(const FragmentCheckpoint& fragment, const std::string& group
   write_values(file, group + "/residual", fragment.residual);
   write_offers(file, group + "/merged", fragment.merged);
   write_recent(file, group + "/recent", fragment.recent);
+  write_own_work(file, group + "/own_work", fragment.own_work);
   if (!fragment.outstanding) return;
   const std::string outstanding = group + "/outstanding";
   file.create_group(outstanding);
@@ -178,6 +202,19 @@ std::vector<std::pair<Version, Digest>> read_recent(const File& file, const std:
   return recent;
 }
 
+OwnWork read_own_work(const File& file, const std::string& group) {
+  OwnWork work;
+  each_work_attribute(work, reading_attributes(file, group));
+  const auto serial = file.read<std::uint64_t>(group + "/serial");
+  const auto follows = file.read<std::uint64_t>(group + "/follows");
+  const auto steps = file.read<std::uint64_t>(group + "/mark_steps");
+  const auto tokens = file.read<std::uint64_t>(group + "/mark_tokens");
+  for (std::size_t i = 0; i < serial.size(); ++i)
+    work.marks.push_back({serial[i], follows.at(i), steps.at(i), tokens.at(i),
+                          read_values(file, group + "/gradient_" + std::to_string(i))});
+  return work;
+}
+
 FragmentCheckpoint read_fragment(const File& file, const std::string& group) {
   FragmentCheckpoint fragment;
   each_fragment_attribute(fragment, reading_attributes(file, group));
@@ -187,6 +224,7 @@ FragmentCheckpoint read_fragment(const File& file, const std::string& group) {
   fragment.residual = read_values(file, group + "/residual");
   fragment.merged = read_offers(file, group + "/merged");
   fragment.recent = read_recent(file, group + "/recent");
+  fragment.own_work = read_own_work(file, group + "/own_work");
   const std::string outstanding = group + "/outstanding";
   if (!file.has(outstanding)) return fragment;
   each_offer_attribute(fragment.outstanding.emplace(), reading_attributes(file, outstanding));

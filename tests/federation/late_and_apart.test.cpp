@@ -70,6 +70,20 @@ TEST(LateOffers, BeyondTheLimitAreLostWhereAnchorsReplaceProgress) {
   EXPECT_EQ(sites.state(1).tokens_since, 0);
 }
 
+TEST(Anchors, ThatReplaceProgressLaterThanTheyCameCostTheStepsMadeMeanwhile) {
+  SitesInMemory sites(1);
+  sites.config().keeps_progress = false;
+  sites.start(0);
+  sites.step(0, 1.0F);
+  auto& protocol = sites.protocol(0);
+  protocol.offer({0}, values(sites.site(0).parameters[0]), sites.now());
+  const auto adoptions = protocol.take_adoptions();
+  for (int step = 0; step < 3; ++step) protocol.stepped(tokens, sites.now());  // tau is not over yet
+  protocol.taken_up(adoptions.back());
+  EXPECT_EQ(sites.state(0).tokens_since, 0);
+  EXPECT_EQ(protocol.tokens_lost().at("overwritten"), 3 * tokens);
+}
+
 TEST(Partitions, AreOnlyALongInnerPhase) {
   SitesInMemory sites(3, 2, 1);
   sites.config().outer.momentum = 0;

@@ -1,13 +1,13 @@
+#include "atoll/store/checkpoint.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <fstream>
 #include <random>
 
-#include <sys/resource.h>
-
-#include "atoll/store/checkpoint.hpp"
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
 
@@ -36,6 +36,19 @@ void expect_equal(const FragmentCheckpoint& found, const FragmentCheckpoint& wan
   expect_equal(found.residual, wanted.residual);
   EXPECT_EQ(found.merged, wanted.merged);
   EXPECT_EQ(found.recent, wanted.recent);
+  const auto &work = found.own_work, &made = wanted.own_work;
+  EXPECT_EQ(work.steps, made.steps);
+  EXPECT_EQ(work.tokens, made.tokens);
+  EXPECT_EQ(work.steps_dropped, made.steps_dropped);
+  EXPECT_EQ(work.tokens_dropped, made.tokens_dropped);
+  ASSERT_EQ(work.marks.size(), made.marks.size());
+  for (std::size_t i = 0; i < made.marks.size(); ++i) {
+    EXPECT_EQ(work.marks[i].serial, made.marks[i].serial);
+    EXPECT_EQ(work.marks[i].follows, made.marks[i].follows);
+    EXPECT_EQ(work.marks[i].steps, made.marks[i].steps);
+    EXPECT_EQ(work.marks[i].tokens, made.marks[i].tokens);
+    expect_equal(work.marks[i].gradient, made.marks[i].gradient);
+  }
   ASSERT_EQ(found.outstanding.has_value(), wanted.outstanding.has_value());
   if (!wanted.outstanding) return;
   EXPECT_EQ(found.outstanding->serial, wanted.outstanding->serial);

@@ -38,6 +38,7 @@ inline Checkpoint sample_checkpoint(std::uint64_t step) {
   first.merged = {{SiteId{0}, 6, 30, 1000, 0.25f}, {SiteId{1}, 7, 29, 3000, 0.75f}};
   first.recent = {{2, digest_of("anchor 2")}, {3, digest_of("anchor 3")}};
   first.outstanding = OutstandingOffer{4, 30, 3000, 2, ramp(32, 5)};
+  first.own_work = {{{7, 7, 40, 4000, nullptr}, {9, 7, 70, 7000, ramp(32, 6)}}, 80, 8000, 10, 1000};
   FragmentCheckpoint second;
   second.anchor = ramp(12, 6);
   second.momentum = ramp(12, 0);

@@ -33,7 +33,8 @@ class OuterLoop {
   void exchange(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
   [[nodiscard]] bool is_due(FragmentId f);
   void collect(federation::Protocol& protocol, Seconds now);
-  void take_up(const std::vector<federation::Adoption>& adoptions, std::set<FragmentId>& changed);
+  void take_up(federation::Protocol& protocol, const std::vector<federation::Adoption>& adoptions,
+               std::set<FragmentId>& changed);
   void wait_for_commits();
 
   const FederationFile& federation_;

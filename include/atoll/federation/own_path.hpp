@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "atoll/store/letter.hpp"
+#include "atoll/store/checkpoint.hpp"
 
 namespace Atoll::federation {
 
@@ -49,14 +49,16 @@ class OwnPath {
   void forget_before(std::uint64_t serial);
 
   [[nodiscard]] std::size_t marks() const noexcept { return marks_.size(); }
+  /// What the offer with this serial holds. @pre it is a mark
+  [[nodiscard]] const store::Values& gradient(std::uint64_t serial) const;
+  [[nodiscard]] bool knows(std::uint64_t serial) const { return find(serial) != nullptr; }
+
+  /// All of it, for a checkpoint, and back. @pre it has marks
+  [[nodiscard]] store::OwnWork work() const { return {marks_, steps_, tokens_, steps_dropped_at_, dropped_at_}; }
+  explicit OwnPath(store::OwnWork work);
 
  private:
-  struct Mark {
-    std::uint64_t serial = 0;
-    std::uint64_t follows = 0;
-    std::uint64_t steps = 0, tokens = 0;  ///< walked up to here
-    store::Values gradient;               ///< from `follows` to here; null: nothing
-  };
+  using Mark = store::WorkMark;
 
   [[nodiscard]] const Mark* find(std::uint64_t serial) const;
   [[nodiscard]] std::uint64_t tokens_held(std::uint64_t to) const;

@@ -12,7 +12,10 @@ namespace Atoll::federation {
 /// is no slowness.
 class MovingAverage {
  public:
-  void add(Seconds sample) { mean_ = mean_ ? *mean_ + share * (std::min(sample, 4 * *mean_) - *mean_) : sample; }
+  void add(Seconds sample) {
+    constexpr Seconds least{1e-3};  // so that a mean of nothing can grow
+    mean_ = mean_ ? *mean_ + share * (std::min(sample, 4 * std::max(*mean_, least)) - *mean_) : sample;
+  }
   [[nodiscard]] std::optional<Seconds> mean() const noexcept { return mean_; }
 
  private:

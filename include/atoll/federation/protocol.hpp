@@ -112,6 +112,8 @@ class Protocol {
   /// The result is the offer's serial, or 0 when nothing was offered.
   std::uint64_t offer(FragmentId fragment, store::Values parameters, Seconds now);
   [[nodiscard]] bool may_offer(FragmentId fragment) const;
+  /// The parameters took up this adoption only now: where anchors replace progress, steps made meanwhile are gone, too.
+  void taken_up(const Adoption& adoption);
   /// The own parameters became unusable (not finite): take the anchors again.
   void discard_progress();
 

@@ -32,6 +32,21 @@ struct OutstandingOffer {
   Values values;     ///< the fragment's parameters when it was offered
 };
 
+/// A moment in a site's own work on a fragment, that of one of its offers; mirrors federation::OwnPath::Mark.
+struct WorkMark {
+  std::uint64_t serial = 0;
+  std::uint64_t follows = 0;            ///< serial of the mark before it
+  std::uint64_t steps = 0, tokens = 0;  ///< made up to here
+  Values gradient;                      ///< pseudo-gradient of the work since that mark; null: none
+};
+
+/// A site's own work on a fragment.
+struct OwnWork {
+  std::vector<WorkMark> marks;                          ///< ordered by serial
+  std::uint64_t steps = 0, tokens = 0;                  ///< made so far
+  std::uint64_t steps_dropped = 0, tokens_dropped = 0;  ///< of them before the parameters last became an anchor
+};
+
 /// One fragment's side of the federation.
 struct FragmentCheckpoint {
   Version version = 0;
@@ -45,6 +60,7 @@ struct FragmentCheckpoint {
   std::vector<OfferRecord> merged;                 ///< the newest merged offer of each site
   std::vector<std::pair<Version, Digest>> recent;  ///< digests of recent anchors, oldest first
   std::optional<OutstandingOffer> outstanding;
+  OwnWork own_work;
 };
 
 /// Everything that a resumed site needs. The layout on disk is described in src/store/CHECKPOINT.md.
