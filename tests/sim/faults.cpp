@@ -48,6 +48,9 @@ bool World::strike(const Fault& fault) {
 void World::crash(std::uint32_t i) {
   auto& site = sites_[i];
   say([&] { return std::format("site{} dies", i); });
+  // What it offered and no parameters hold any more goes with it, when it never comes back.
+  for (std::uint32_t f = 0; site.departed && f < plan_.fragments; ++f)
+    if (const auto* offer = outstanding(site, {f})) rolled_back_[f].unite(ledger_.offer(i, offer->serial));
   site.protocol.reset();
   site.adoptions.clear();
   site.gateway_until = site.training_until = site.frozen_until = 0;
