@@ -71,7 +71,10 @@ void check_times_and_sizes(const std::filesystem::path& file, const FederationFi
          "federation.quorum " + std::to_string(f.protocol.quorum) + " does not fit " + std::to_string(f.sites.size()) +
              " sites",
          "set it between 1 and the number of sites");
-  constexpr Seconds none{0};
+  constexpr Seconds none{0}, longest{1e9};
+  demand(f.protocol.grace.longest <= longest && f.wait <= longest && f.protocol.catch_up_after <= longest,
+         "a time under [federation] or outer.wait_seconds is no number or longer than 10^9 seconds",
+         "times are seconds");
   demand(f.protocol.grace.longest >= none && f.wait >= none && f.protocol.catch_up_after > none, "a time is negative",
          "times are seconds, from 0");
   demand(f.alpha >= 0 && f.alpha <= 1, "outer.alpha is not in 0 .. 1", "0 takes the anchor, 1 keeps the parameters");
@@ -108,9 +111,16 @@ void check_methods(const std::filesystem::path& file, const FederationFile& f) {
   // A negative number comes out of the parser as a huge one.
   demand(p.outer.delay <= 1'000'000, "outer.delay is negative or more than 1000000", "try 2 x the number of sites");
   const auto faulty = p.merger.faulty;
+  const auto sites = f.sites.size();
+  demand(p.outer.delay <= 1'000'000, "outer.delay is negative or too large", "try twice the number of sites");
   demand(faulty == 0 || p.merger.rule == outer::MergeRule::trimmed_mean || p.merger.rule == outer::MergeRule::krum,
          "outer.faulty is set, but outer.merge asks nothing of it", "use outer.merge = trimmed_mean or krum");
-  demand(faulty < f.sites.size(), "outer.faulty is not less than the number of sites",
+  demand(p.merger.rule != outer::MergeRule::krum || 2 * std::size_t{faulty} + 3 <= sites,
+         "outer.merge = krum cannot bear outer.faulty wrong offers of so few sites", "it needs 2 faulty + 3 sites");
+  demand(p.merger.rule != outer::MergeRule::trimmed_mean || 2 * std::size_t{faulty} < sites,
+         "outer.merge = trimmed_mean cannot bear outer.faulty wrong offers of so few sites",
+         "it needs more than 2 faulty sites");
+  demand(faulty < sites, "outer.faulty is negative or not less than the number of sites",
          "at least one site must be right");
   try {
     p.outer.check();

@@ -121,11 +121,15 @@ T choice(const std::filesystem::path& file, const std::string& key, const std::s
   wrong(file, key + " is '" + text + "'", "use one of " + names);
 }
 
+// Names become parts of paths.
+bool plain(unsigned char c) {
+  return std::isalnum(c) || c == '-' || c == '_';
+}
+
 std::vector<federation::Site> sites_of(const std::filesystem::path& file, const std::string& names) {
   std::vector<federation::Site> sites;
   std::istringstream words(names);
   for (std::string name; words >> name;) {
-    const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
     if (!std::ranges::all_of(name, plain))
       wrong(file, "'" + name + "' is no site name", "use letters, digits, - and _");
     if (std::ranges::find(sites, name, &federation::Site::name) != sites.end())
@@ -266,6 +270,8 @@ FederationFile parse_federation(std::istream& stream, const std::filesystem::pat
   } catch (const po::error& error) {
     wrong(file, error.what(), "see inputs/README.md for the keys");
   }
+  if (federation.name.empty() || !std::ranges::all_of(federation.name, plain))
+    wrong(file, "federation.name '" + federation.name + "' is no name", "use letters, digits, - and _");
   federation.sites = sites_of(file, raw.sites);
   for (const auto& option : site_options) set_site_option(file, federation, option);
   federation.resolved = resolved_text(values);

@@ -83,7 +83,7 @@ IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptio
       report_(federation, options, tokens, inner, outer_, gateway_, log),
       saved_at_(inner.steps()),
       evaluated_at_(inner.steps()) {
-  directory_.leave("federation.ini.resolved", federation.resolved);
+  directory_.agree("federation.ini.resolved", federation.resolved);
 }
 
 Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {

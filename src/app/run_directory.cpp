@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "atoll/core/error.hpp"
@@ -27,7 +28,19 @@ Incarnation RunDirectory::last_start() const {
   Incarnation last = 0;
   std::ifstream stream(folder_ / start_file);
   stream >> last;
-  return last;
+  constexpr Incarnation implausible = 100'000'000'000'000'000;  // [us since 1970]: the year 5138
+  return stream && last < implausible ? last : 0;
+}
+
+void RunDirectory::agree(const std::string& name, const std::string& text) const {
+  std::ifstream stream(folder_ / name);
+  std::istringstream wanted(text);
+  for (std::string there, here; stream && std::getline(stream, there);)
+    if (!std::getline(wanted, here) || here != there)
+      throw ConfigError("cannot go on with the run in " + folder_.string(),
+                        "it was started with '" + there + "', and now it is '" + here + "'",
+                        "use the settings and tokens of the run, or another --run directory");
+  leave(name, text);
 }
 
 void RunDirectory::leave(const std::string& name, const std::string& text) const {

@@ -15,7 +15,7 @@ void Protocol::receive_status(const Letter& in, Seconds now) {
   // What a site is ahead of us when we first hear of it was committed before we met: no commit of it is on its way.
   const auto haste = peer.heard ? Haste::none : Haste::at_once;
   peer.heard = peer.heard_since_join = true;
-  peer.finished = in.finished;
+  peer.finished = in.finished ? in.fragments : std::vector<store::FragmentStatus>{};
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version, now);
   if (joining_ && joining_->donor == in.site && in.joining) {
     note("join_given_up", {{"donor", name_of(in.site)}});

@@ -52,16 +52,15 @@ bool Protocol::has_history() const {
 }
 
 bool Protocol::all_finished() const {
-  const auto served = [](const Peer& peer) {
-    return peer.incarnation == 0 || peer.left == peer.incarnation || peer.finished;
+  const auto agrees = [&](const std::vector<store::FragmentStatus>& theirs) {
+    for (std::uint32_t f = 0; f < theirs.size(); ++f)
+      if (relation({f}, theirs[f]) != Relation::same) return false;
+    return !theirs.empty();
   };
-  const auto agrees = [&](SiteId site) {
-    const auto& status = peers_[site.value].status;
-    for (std::uint32_t f = 0; status && f < fragments_.size(); ++f)
-      if (relation({f}, status->fragments[f]) != Relation::same) return false;
-    return true;
+  const auto served = [&](const Peer& peer) {
+    return peer.incarnation == 0 || peer.left == peer.incarnation || agrees(peer.finished);
   };
-  return finished() && !joining() && std::ranges::all_of(peers_, served) && std::ranges::all_of(live_peers(), agrees);
+  return finished() && !joining() && std::ranges::all_of(peers_, served);
 }
 
 std::uint64_t Protocol::tokens_merged() const {

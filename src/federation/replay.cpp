@@ -261,7 +261,8 @@ void Replay::check_standing(const LoggedEvent& event) {
   expect(event, "fragments", done_.fragments.size(), anchors.size());
   bool compared = false;
   for (std::uint32_t f = 0; f < versions.size(); ++f) {
-    if (event.line() <= begins_after_[f]) continue;
+    // A checkpoint's line may name a state of a moment before it, older than the one that the replay begins at.
+    if (event.line() <= begins_after_[f] || versions[f] < input_.beginning[f].version) continue;
     compared = true;
     if (passed_[f].contains({versions[f], anchors[f]})) continue;
     const auto& state = done_.fragments[f];

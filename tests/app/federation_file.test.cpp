@@ -124,7 +124,7 @@ TEST_F(FederationFileTest, ProtocolSettingsOutOfRangeOrAtOddsAreRefusedByName) {
       {"stewardship = none", "use one of first, spread"},
       {"staleness = 1\n[outer]\nafter_offer = eager", "late offers are accepted"},
       {"[outer]\nafter_offer = eager\nmixing = blend", "outer.mixing is blend"},
-      {"[outer]\nmerge = krum\nfaulty = 2", "outer.faulty is not less"},
+      {"[outer]\nmerge = krum\nfaulty = 2", "krum cannot bear"},
       {"[outer]\nfaulty = 1", "outer.merge asks nothing of it"},
       {"[outer]\nsteps = dynamic\nwait_seconds = 1", "outer.steps is dynamic"},
       {"[outer]\ndelay = 0", "delay"},

@@ -217,6 +217,14 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
+Disturbance disturbance(const std::string& name) {
+  for (std::size_t number = 0; number < disturbances; ++number)
+    if (name_of(static_cast<Disturbance>(number)) == name) return static_cast<Disturbance>(number);
+  throw std::invalid_argument("there is no disturbance '" + name + "'");
+}
+
+constexpr std::uint64_t most = 1'000'000'000'000'000;
+
 Reduction reduction_of(const boost::program_options::variables_map& given) {
   Reduction reduction;
   if (given.contains("keep")) {
@@ -225,12 +233,13 @@ Reduction reduction_of(const boost::program_options::variables_map& given) {
       if (part != "none") reduction.keep->insert(static_cast<std::uint32_t>(std::stoul(part)));
   }
   if (given.contains("without"))
-    for (const auto& part : parts_of(given["without"].as<std::string>()))
-      for (std::size_t number = 0; number < disturbances; ++number)
-        if (name_of(static_cast<Disturbance>(number)) == part)
-          reduction.without.insert(static_cast<Disturbance>(number));
+    for (const auto& part : parts_of(given["without"].as<std::string>())) reduction.without.insert(disturbance(part));
   if (given.contains("sites")) reduction.sites = given["sites"].as<std::uint32_t>();
   if (given.contains("until")) reduction.until = given["until"].as<double>();
+  if (reduction.sites && (*reduction.sites < 2 || *reduction.sites > 16))
+    throw std::invalid_argument("--sites is from 2 to 16");
+  if (reduction.until && !(*reduction.until >= 0 && *reduction.until < 1e9))
+    throw std::invalid_argument("--until is no time");
   return reduction;
 }
 
@@ -255,15 +264,22 @@ int main(int argc, char** argv) {
       "plant", "with a defect that shows when a clock jumped and then a site died")(
       "check-shrinker", "plant the defect, and see that failing schedules shrink to these two faults");
   po::variables_map given;
-  po::store(po::parse_command_line(argc, argv, options), given);
-  po::notify(given);
+  try {
+    po::store(po::command_line_parser(argc, argv).options(options).positional({}).run(), given);
+    po::notify(given);
+    wanted.reduction = reduction_of(given);
+    if (wanted.seeds > most || wanted.first > most || wanted.jobs < 1 || wanted.jobs > 4096)
+      throw std::invalid_argument("--first and --seeds go to 10^15, --jobs from 1 to 4096");
+  } catch (const std::exception& error) {
+    std::cerr << "simulate: cannot use these options (" << error.what() << ") see simulate --help\n";
+    return 64;
+  }
   if (given.contains("help")) {
     std::cout << options;
     return 0;
   }
   if (given.contains("check-shrinker")) return check_shrinker(wanted);
   if (given.contains("plant")) wanted.defect = Defect::forgetful;
-  wanted.reduction = reduction_of(given);
   if (given.contains("seed")) {
     const Atoll::device::Session session;
     return show(given["seed"].as<std::uint64_t>(), wanted.reduction, wanted.defect) ? 0 : 1;

@@ -26,6 +26,8 @@ class RunDirectory {
   /// The incarnation of the latest start of this run, 0 for none.
   [[nodiscard]] Incarnation last_start() const;
 
+  /// Leaves a text that every start of a run must agree on. @throws ConfigError  an earlier start left another one
+  void agree(const std::string& name, const std::string& text) const;
   /// Leaves a text in the folder: written aside and renamed. @throws SystemError
   void leave(const std::string& name, const std::string& text) const;
 

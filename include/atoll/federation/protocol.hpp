@@ -144,7 +144,7 @@ class Protocol {
   [[nodiscard]] bool settled() const;
   /// All fragments have merged their tokens: nothing is left to train.
   [[nodiscard]] bool finished() const;
-  /// Every site that was heard of and took no leave has said that it is finished.
+  /// Every site that was heard of and took no leave has said that it is finished, where we are.
   [[nodiscard]] bool all_finished() const;
   /// Tokens of the whole federation that the model has learned from: merged ones (mean over the fragments) and an
   /// estimate of those under way.
@@ -166,7 +166,8 @@ class Protocol {
     std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
     bool heard = false;       ///< this incarnation has told its status before
     bool heard_since_join = true;  ///< it has told its status since we took over a model
-    bool finished = false;         ///< it said so, and is not forgotten when the link breaks
+    /// Where it stood when it said that it has finished; empty: it has not. Not forgotten when the link breaks.
+    std::vector<store::FragmentStatus> finished;
     std::optional<Seconds> ahead_since;
     MovingAverage transfer;  ///< from a commit of ours until it said that it has it
   };
