@@ -20,7 +20,10 @@ bool World::strike(const Fault& fault) {
   if (fault.kind == Of::late) return true;  // the start was put off
   if (fault.kind == Of::split) return split(fault.group, fault.seconds), true;
   if (fault.kind == Of::cut) return cut(i, fault.other, fault.seconds), true;
-  if (fault.kind == Of::depart && !site.protocol && !site.gone) return site.departed = true;
+  if (fault.kind == Of::depart && !site.protocol && !site.gone) {
+    bury(site);
+    return site.departed = true;
+  }
   if (!site.protocol || (site.leaving && site.gone)) return false;
   switch (fault.kind) {
     case Of::crash:
@@ -48,15 +51,21 @@ bool World::strike(const Fault& fault) {
 void World::crash(std::uint32_t i) {
   auto& site = sites_[i];
   say([&] { return std::format("site{} dies", i); });
-  // What it offered and no parameters hold any more goes with it, when it never comes back.
-  for (std::uint32_t f = 0; site.departed && f < plan_.fragments; ++f)
-    if (const auto* offer = outstanding(site, {f})) rolled_back_[f].unite(ledger_.offer(i, offer->serial));
+  site.died_with.assign(plan_.fragments, {});
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f)
+    if (const auto* offer = outstanding(site, {f})) site.died_with[f] = ledger_.offer(i, offer->serial);
+  if (site.departed) bury(site);
   site.protocol.reset();
   site.adoptions.clear();
   site.gateway_until = site.training_until = site.frozen_until = 0;
   if (site.departed) site.held.clear();
   for (std::uint32_t j = 0; j < plan_.site_count(); ++j)
     line(i, j) = {};  // what it had posted is lost; what others did is not
+}
+
+// What it had offered and no parameters hold any more goes with a site that never comes back.
+void World::bury(const Site& site) {
+  for (std::uint32_t f = 0; f < site.died_with.size(); ++f) rolled_back_[f].unite(site.died_with[f]);
 }
 
 bool World::stop_in_order(std::uint32_t i) {

@@ -69,6 +69,7 @@ class World {
     std::vector<std::pair<Version, Digest>> held;  ///< by fragment, as of the last look of the ledger
     std::vector<std::uint64_t> noted_lost;         ///< by fragment: tokens that this start says are lost
     std::optional<FragmentId> offering;
+    std::vector<Contents> died_with;  ///< by fragment: its offers that were on their way when it died
     std::uint64_t start = 0;  ///< number of this start: events of earlier ones are void
     Incarnation incarnation = 0;
     double started = 0, finished_at = 0;  ///< [s] of its own clock
@@ -133,6 +134,7 @@ class World {
   [[nodiscard]] bool strike(const Fault& fault);
   [[nodiscard]] bool stop_in_order(std::uint32_t i);
   void crash(std::uint32_t i);
+  void bury(const Site& site);
   void forget(std::uint32_t i);
   void stand_still(const Fault& fault);
   void jump(std::uint32_t i, double seconds);
