@@ -199,7 +199,8 @@ void complete(const std::filesystem::path& file, FederationFile& f, const RawSet
                                    {{"rebase", outer::Mixing::rebase}, {"blend", outer::Mixing::blend}});
   f.schedule.fragments = f.fragments;
   f.wait = Seconds{raw.wait};
-  f.protocol.grace = Seconds{raw.grace};
+  f.protocol.grace.longest = Seconds{raw.grace};
+  f.protocol.grace.overlap = f.schedule.overlap;
   f.protocol.catch_up_after = Seconds{raw.catch_up_after};
   f.protocol.federation = f.name;
   f.protocol.configuration = f.configuration;

@@ -34,15 +34,15 @@ std::set<FragmentId> OuterLoop::between_steps() {
 }
 
 void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
-  adopt_all(protocol, changed);  // first: an offer is relative to the newest anchor
+  adopt_all(protocol, now, changed);  // first: an offer is relative to the newest anchor
   for (const auto f : std::exchange(due_, {}))
     if (protocol.may_offer(f)) protocol.offer(f, inner_.fragment(f), now);
-  adopt_all(protocol, changed);  // a steward that needs nobody else commits at once
+  adopt_all(protocol, now, changed);  // a steward that needs nobody else commits at once
   progress_tokens_ = protocol.progress_tokens();
 }
 
-void OuterLoop::adopt_all(Protocol& protocol, std::set<FragmentId>& changed) {
-  for (; untold_steps_ > 0; --untold_steps_) protocol.stepped(inner_.tokens_per_step());
+void OuterLoop::adopt_all(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
+  if (untold_steps_ > 0) protocol.stepped(inner_.tokens_per_step(), now, std::exchange(untold_steps_, 0));
   for (const auto& adoption : protocol.take_adoptions()) {
     inner_.adopt(adoption);
     changed.insert(adoption.fragment);
@@ -50,8 +50,8 @@ void OuterLoop::adopt_all(Protocol& protocol, std::set<FragmentId>& changed) {
 }
 
 std::vector<federation::FragmentState> OuterLoop::settle(std::set<FragmentId>& changed) {
-  return gateway_.visit([&](Protocol& protocol, Seconds) {
-    adopt_all(protocol, changed);
+  return gateway_.visit([&](Protocol& protocol, Seconds now) {
+    adopt_all(protocol, now, changed);
     return protocol.fragments();
   });
 }

@@ -10,34 +10,51 @@ using store::Letter;
 using store::LetterKind;
 
 void Protocol::receive_status(const Letter& in, Seconds now) {
-  const auto steward_before = steward();
   auto& peer = peers_[in.site.value];
   peer.status = in;
   // What a site is ahead of us when we first hear of it was committed before we met: no commit of it is on its way.
   const auto haste = peer.heard ? Haste::none : Haste::at_once;
   peer.heard = true;
   peer.finished = in.finished;
-  for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version);
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version, now);
   if (joining_ && joining_->donor == in.site && in.joining) {
     note("join_given_up", {{"donor", name_of(in.site)}});
     joining_.reset();
   }
   if (!in.joining) compare(in.site, now, haste);  // what it holds is about to be replaced
-  if (steward() != steward_before) tick(now);     // offers go to the new one
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) forget_common_work({f});
+  tick(now);  // a new steward gets the offers
 }
 
-// History weighs by the tokens merged over all fragments; of equal ones that of the first site in the file goes first.
-bool Protocol::heavier(SiteId peer) const {
+// History weighs by the tokens merged over all fragments. Those that both branches share weigh the same on both sides,
+// but a commit of them that only one side has yet would tip the balance to and fro: they are left out. Of equal
+// branches that of the first site in the file wins. `told`: a fragment that is known to differ though the statuses do
+// not say so.
+bool Protocol::heavier(SiteId peer, std::optional<FragmentId> told) const {
   const auto& status = peers_[peer.value].status;
   if (!status) return false;
-  const auto theirs = std::accumulate(status->fragments.begin(), status->fragments.end(), std::uint64_t{0},
-                                      [](auto sum, const auto& fragment) { return sum + fragment.tokens_merged; });
-  return theirs > tokens_merged() || (theirs == tokens_merged() && peer < config_.self);
+  std::uint64_t ours = 0, theirs = 0;
+  bool differ = false;
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
+    if (told != FragmentId{f} && relation({f}, status->fragments[f]) != Relation::other_branch) continue;
+    differ = true;
+    ours += fragments_[f].tokens_merged;
+    theirs += status->fragments[f].tokens_merged;
+  }
+  if (!differ) {
+    ours = tokens_merged();
+    for (const auto& fragment : status->fragments) theirs += fragment.tokens_merged;
+  }
+  return theirs > ours || (theirs == ours && peer < config_.self);
 }
 
 Protocol::Relation Protocol::relation(FragmentId f, const store::FragmentStatus& theirs) const {
   const auto& s = state(f);
-  if (theirs.version > s.version) return Relation::ahead_of_us;
+  if (theirs.version > s.version) {
+    const bool told = theirs.receiver_anchor != Digest{};
+    const auto then = s.digest_at(theirs.receiver_version);
+    return told && then && *then != theirs.receiver_anchor ? Relation::other_branch : Relation::ahead_of_us;
+  }
   const auto ours = s.digest_at(theirs.version);
   if (ours && *ours != theirs.anchor) return Relation::other_branch;
   if (theirs.version < s.version) return Relation::behind_us;
@@ -98,7 +115,7 @@ void Protocol::receive_snapshot_request(const Letter& in, Seconds now) {
   if (!has_history() || joining()) return refuse(in, "no_history");
   const auto& s = state(in.fragment);
   const auto& asking = peers_[in.site.value].status;
-  if (s.digest_at(in.version) != in.anchor && asking && !asking->joining && heavier(in.site))
+  if (s.digest_at(in.version) != in.anchor && asking && !asking->joining && heavier(in.site, in.fragment))
     return join(in.site, now, "other branch");
   auto out = letter(LetterKind::snapshot);
   out.fragment = in.fragment;
@@ -149,8 +166,8 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
     ask_snapshot(in.site, f, now);
     return refuse(in, "overtaken");
   }
-  if (!same_line) return heavier(in.site) ? join(in.site, now, "other branch") : refuse(in, "lighter_branch");
-  adopt_snapshot(f, std::move(next), Progress::keep);
+  if (!same_line) return heavier(in.site, f) ? join(in.site, now, "other branch") : refuse(in, "lighter_branch");
+  adopt_snapshot(f, std::move(next), Line::same, Progress::keep);
   note("snapshot_taken", {{"donor", name_of(in.site)},
                           {"fragment", std::uint64_t{f.value}},
                           {"version", in.version},
@@ -166,21 +183,26 @@ void Protocol::join(SiteId donor, Seconds now, const std::string& reason) {
   }
 }
 
+// Commits that came meanwhile may have taken our own fragment to the same place or further on the same line.
+bool Protocol::overtaken(FragmentId f, const FragmentState& staged) const {
+  const auto& own = state(f);
+  const bool same = own.version == staged.version && own.tokens_merged == staged.tokens_merged;
+  return (same || own.version > staged.version) && own.digest_at(staged.version) == staged.digest;
+}
+
 void Protocol::finish_joining(Seconds now) {
   auto joined = std::move(*joining_);
   joining_.reset();
-  const auto theirs = std::accumulate(joined.staged.begin(), joined.staged.end(), std::uint64_t{0},
-                                      [](auto sum, const auto& staged) { return sum + staged->tokens_merged; });
-  if (theirs < tokens_merged()) return note("join_given_up", {{"donor", name_of(joined.donor)}});
-  const auto progress = has_history() ? Progress::keep : Progress::drop;
+  std::uint64_t ours = 0, theirs = 0;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
-    auto& staged = *joined.staged[f];
-    // Commits that came meanwhile may have taken our own fragment to the same place or further on the same line.
-    const auto& own = state({f});
-    const bool same = own.version == staged.version && own.tokens_merged == staged.tokens_merged;
-    const bool overtaken = (same || own.version > staged.version) && own.digest_at(staged.version) == staged.digest;
-    if (!overtaken) adopt_snapshot({f}, std::move(staged), progress);
+    if (overtaken({f}, *joined.staged[f])) continue;
+    ours += fragments_[f].tokens_merged;
+    theirs += joined.staged[f]->tokens_merged;
   }
+  if (theirs < ours) return note("join_given_up", {{"donor", name_of(joined.donor)}});
+  const auto progress = has_history() ? Progress::keep : Progress::drop;
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f)
+    if (!overtaken({f}, *joined.staged[f])) adopt_snapshot({f}, std::move(*joined.staged[f]), Line::other, progress);
   note("joined", {{"donor", name_of(joined.donor)},
                   {"bytes", std::uint64_t{joined.bytes}},
                   {"seconds", (now - joined.started).count()},
@@ -188,25 +210,28 @@ void Protocol::finish_joining(Seconds now) {
   for (const auto site : live_peers()) send_status(site);
 }
 
-void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Progress progress) {
+void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Line line, Progress progress) {
+  const auto before = state(f).tokens_since;
+  advance(f, std::move(next), line, progress);
   auto& s = state(f);
-  auto base = base_after(s, next);
-  if (progress == Progress::drop && base == s.anchor) base = nullptr;
-  if (s.tokens_since > 0) note("tokens_unweighted", {{"fragment", std::uint64_t{f.value}}, {"tokens", s.tokens_since}});
-  // The first offer after a snapshot weighs what the site does from now on.
-  s.steps_since = s.tokens_since = 0;
-  s.outstanding.reset();
-  next.steps_since = next.tokens_since = 0;
-  replace(f, std::move(next), std::move(base));
+  // The first offer after a snapshot weighs what the site does from now on, though it holds all that it did before.
+  const auto pending = s.outstanding ? s.outstanding->tokens : 0;
+  if (s.tokens_since > pending && before > 0)
+    note("tokens_unweighted", {{"fragment", std::uint64_t{f.value}}, {"tokens", s.tokens_since - pending}});
+  s.steps_since = s.outstanding ? s.outstanding->steps : 0;
+  s.tokens_since = pending;
 }
 
-// Local progress is merged once and never dropped: what it is measured from depends on which of our offers is in
-// `next`.
-store::Values Protocol::base_after(const FragmentState& old, const FragmentState& next) const {
-  const auto merged = next.newest_serial(config_.self);
-  if (merged <= old.newest_serial(config_.self)) return old.anchor;
-  if (old.outstanding && merged == old.outstanding->serial) return old.outstanding->parameters;
-  return nullptr;  // an offer that we made later than the checkpoint that we came back from holds all of it already
+// Own work that every site has in its line needs no memory any more. A site that is away may be on another line.
+void Protocol::forget_common_work(FragmentId f) {
+  if (state(f).path.marks() == 1) return;
+  const auto has_it = [&](const Peer& peer) {
+    if (peer.incarnation == 0 || peer.left == peer.incarnation) return true;
+    if (!peer.status) return false;
+    const auto found = relation(f, peer.status->fragments[f.value]);
+    return found == Relation::same || found == Relation::ahead_of_us;
+  };
+  if (std::ranges::all_of(peers_, has_it)) state(f).path.forget_before(state(f).newest_serial(config_.self));
 }
 
 }  // namespace Atoll::federation

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "atoll/outer/merge.hpp"
+#include "atoll/outer/mixing.hpp"
 #include "atoll/outer/outer_optimizer.hpp"
 #include "atoll/store/digest.hpp"
 
@@ -12,6 +14,12 @@ constexpr std::size_t remembered_versions = 256;
 
 store::Values shared(std::vector<float> values) {
   return std::make_shared<const std::vector<float>>(std::move(values));
+}
+
+// anchor + (values - base)
+store::Values moved(std::vector<float> values, const std::vector<float>& anchor, const std::vector<float>& base) {
+  outer::rebase(values, anchor, base);
+  return shared(std::move(values));
 }
 
 }  // namespace
@@ -37,6 +45,55 @@ FragmentState FragmentState::advanced(std::span<const float> merged, const std::
   next.note_offers(offers);
   next.remember();
   return next;
+}
+
+void FragmentState::take_offer(SiteId self, std::uint64_t serial, store::Values parameters,
+                               std::vector<float> gradient) {
+  OutstandingOffer offer;
+  offer.serial = serial;
+  offer.base = version;
+  offer.steps = steps_since;
+  offer.tokens = tokens_since;
+  offer.gradient = shared(std::move(gradient));
+  offer.parameters = offer.start = std::move(parameters);
+  path.mark(serial, newest_serial(self), offer.gradient);
+  outstanding = std::move(offer);
+}
+
+OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending pending, Work work) const {
+  const auto to = next.newest_serial(self);
+  const bool on_its_way = outstanding && pending == Pending::yes;
+  const bool merged = outstanding && !on_its_way && to == outstanding->serial;
+  auto rest = path.behind(anchor, newest_serial(self), to);
+  if (merged)
+    rest.base = outstanding->start;
+  else if (rest.base && outstanding && !on_its_way && outstanding->start != outstanding->parameters)
+    rest.base = moved(*outstanding->start, *rest.base, *outstanding->parameters);  // what it went on from is undone
+
+  next.path = path;
+  next.steps_since = steps_since - (merged ? outstanding->steps : 0);
+  next.tokens_since = tokens_since - (merged ? outstanding->tokens : 0);
+  next.outstanding = on_its_way ? outstanding : std::nullopt;
+  if (rest.base && work == Work::keep) {
+    if (on_its_way)
+      next.outstanding->parameters = next.outstanding->start =
+          moved(*outstanding->parameters, *next.anchor, *rest.base);
+    next.path.follow(to, rest.begins);
+    return rest;
+  }
+  if (work == Work::overwrite && outstanding && !merged)
+    rest.tokens_lost = path.tokens_behind(outstanding->serial) + (on_its_way ? 0 : outstanding->tokens);
+  else if (rest.base)
+    rest.tokens_lost = path.tokens_behind(to);
+  if (work == Work::drop) rest.base = nullptr;
+  next.path.restart(to, on_its_way ? std::optional(outstanding->serial) : std::nullopt);
+  next.steps_since = on_its_way ? outstanding->steps : 0;
+  next.tokens_since = on_its_way ? outstanding->tokens : 0;
+  return rest;
+}
+
+bool FragmentState::finite() const {
+  return outer::all_finite(*anchor) && outer::all_finite(*momentum);
 }
 
 std::uint64_t FragmentState::newest_serial(SiteId site) const {

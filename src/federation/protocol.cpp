@@ -17,6 +17,15 @@ Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
       peers_(config_.sites.size()),
       rounds_(fragments_.size()) {
   ATOLL_EXPECT(config_.self.value < config_.sites.size() && !fragments_.empty(), "a site of the federation, fragments");
+  ATOLL_EXPECT(config_.after_offer == AfterOffer::own || (config_.staleness == 0 && config_.keeps_progress),
+               "an offer is answered before the next one");
+  for (auto& s : fragments_) {  // the path begins with this start
+    s.path = OwnPath(s.newest_serial(config_.self));
+    s.path.walked(s.tokens_since);
+    if (!s.outstanding) continue;
+    s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
+    s.outstanding->start = start_of(s);
+  }
 }
 
 // ---- views
@@ -38,12 +47,6 @@ std::vector<SiteId> Protocol::live_peers() const {
 
 std::size_t Protocol::sites_alive() const {
   return 1 + live_peers().size();
-}
-
-SiteId Protocol::steward() const {
-  for (std::uint32_t site = 0; site < peers_.size(); ++site)
-    if (may_be_steward({site})) return {site};
-  return config_.self;
 }
 
 bool Protocol::has_history() const {
@@ -86,11 +89,13 @@ void Protocol::begin(Seconds now) {
   tick(now);
 }
 
-void Protocol::stepped(std::uint64_t tokens) {
-  ++inner_steps_;
+void Protocol::stepped(std::uint64_t tokens, Seconds now, std::uint64_t steps) {
+  clock_.stepped(steps, now);
+  inner_steps_ += steps;
   for (auto& s : fragments_) {
-    ++s.steps_since;
-    s.tokens_since += tokens;
+    s.steps_since += steps;
+    s.tokens_since += steps * tokens;
+    s.path.walked(steps * tokens);
   }
 }
 
@@ -98,60 +103,15 @@ bool Protocol::may_offer(FragmentId f) const {
   return !joining() && !closed(f) && !state(f).outstanding && state(f).tokens_since > 0;
 }
 
-void Protocol::offer(FragmentId f, store::Values parameters, Seconds now) {
-  if (!may_offer(f)) return;
-  auto& s = state(f);
-  auto gradient = outer::pseudo_gradient(*s.anchor, *parameters);
-  if (!outer::all_finite(gradient)) {
-    note("progress_discarded", {{"fragment", std::uint64_t{f.value}}, {"reason", std::string("not finite")}});
-    return discard_progress();
-  }
-  OutstandingOffer offer;
-  offer.serial = config_.incarnation + ++offers_made_;
-  offer.base = s.version;
-  offer.steps = s.steps_since;
-  // A site that trained alone for long, because no commit was possible, must not be refused for it.
-  offer.tokens = std::min(s.tokens_since, config_.total_tokens);
-  offer.gradient = std::make_shared<const std::vector<float>>(std::move(gradient));
-  offer.parameters = std::move(parameters);
-  s.outstanding = std::move(offer);
-  send_offer(f, now);
-}
-
 void Protocol::discard_progress() {
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
     auto& s = fragments_[f];
+    const auto newest = s.newest_serial(config_.self);
+    note_lost({f}, s.path.tokens_behind(newest), "not_finite");
+    s.path.restart(newest);
     s.steps_since = s.tokens_since = 0;
     s.outstanding.reset();
-    adoptions_.push_back({{f}, s.version, s.anchor, nullptr});
-  }
-}
-
-void Protocol::send_offer(FragmentId f, Seconds now) {
-  auto& s = state(f);
-  auto& offer = *s.outstanding;
-  auto out = letter(LetterKind::offer);
-  out.fragment = f;
-  out.version = offer.base;
-  out.parent = s.digest;
-  out.serial = offer.serial;
-  out.steps = offer.steps;
-  out.tokens = offer.tokens;
-  out.values = offer.gradient;
-  offer.sent_to = steward();
-  offer.sent_to_incarnation = peers_[offer.sent_to.value].incarnation;
-  offer.sent_at = now;
-  note("offer", {{"fragment", std::uint64_t{f.value}},
-                 {"version", offer.base},
-                 {"serial", offer.serial},
-                 {"steps", offer.steps},
-                 {"tokens", offer.tokens},
-                 {"steward", name_of(offer.sent_to)}});
-  if (offer.sent_to == config_.self) {
-    receive_offer(out);
-    merge_if_ready(f, now);
-  } else {
-    send(offer.sent_to, std::move(out));
+    adoptions_.push_back({{f}, s.version, s.anchor, nullptr, newest});
   }
 }
 
@@ -198,7 +158,7 @@ void Protocol::tick(Seconds now) {
       if (!joining_->staged[f]) ask_snapshot(joining_->donor, {f}, now);
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
     const auto& out = fragments_[f].outstanding;
-    const auto to = steward();
+    const auto to = steward({f});
     if (out && (out->sent_to != to || out->sent_to_incarnation != peers_[to.value].incarnation ||
                 now - out->sent_at > config_.resend_after))
       send_offer({f}, now);
@@ -222,21 +182,20 @@ Letter Protocol::letter(LetterKind kind) const {
 
 void Protocol::send_status(SiteId to) {
   auto out = letter(LetterKind::status);
-  for (const auto& s : fragments_) out.fragments.push_back(s.status());
+  const auto& at = peers_[to.value].at;
+  for (std::size_t f = 0; f < fragments_.size(); ++f) {
+    auto& status = out.fragments.emplace_back(fragments_[f].status());
+    const auto there = at.empty() ? std::nullopt : fragments_[f].digest_at(at[f]);
+    if (!there) continue;
+    status.receiver_version = at[f];
+    status.receiver_anchor = *there;
+  }
   out.inner_step = inner_steps_;
+  if (clock_.step()) out.step_micros = static_cast<std::uint64_t>(clock_.step()->count() * 1e6);
   out.finished = finished();
   out.ready = begun_ && !joining();
   out.joining = joining();
   send(to, std::move(out));
-}
-
-void Protocol::refuse(const Letter& in, const std::string& reason) {
-  ++refused_[reason];
-  note("letter_refused", {{"kind", std::string(store::name_of(in.kind))},
-                          {"site", in.site.value < peers_.size() ? name_of(in.site) : std::string("unknown")},
-                          {"fragment", std::uint64_t{in.fragment.value}},
-                          {"version", in.version},
-                          {"reason", reason}});
 }
 
 // The first gate that a letter fails, or nothing. Everything that indexes or computes later is checked here.
@@ -266,6 +225,7 @@ void Protocol::receive(const Letter& in, Seconds now) {
     case LetterKind::status:
       return receive_status(in, now);
     case LetterKind::offer:
+      note_version(in.site, in.fragment, std::max(in.version, version_of(in.site, in.fragment)), now);
       receive_offer(in);
       return merge_if_ready(in.fragment, now);
     case LetterKind::commit:
@@ -280,95 +240,19 @@ void Protocol::receive(const Letter& in, Seconds now) {
   }
 }
 
-void Protocol::note_version(SiteId site, FragmentId f, Version version) {
-  auto& at = peers_[site.value].at;
-  at.resize(fragments_.size(), 0);
-  at[f.value] = std::max(at[f.value], version);
+// Who has a commit of ours tells how long it was on its way, there and the answer back.
+void Protocol::note_version(SiteId site, FragmentId f, Version version, Seconds now) {
+  auto& peer = peers_[site.value];
+  peer.at.resize(fragments_.size(), 0);
+  const auto sent = rounds_[f.value].committed_at;
+  const auto ours = state(f).version;
+  if (sent && version == ours && peer.at[f.value] < ours) peer.transfer.add(now - *sent);
+  peer.at[f.value] = version;
 }
 
-void Protocol::receive_offer(const Letter& in) {
-  const auto& s = state(in.fragment);
-  note_version(in.site, in.fragment, in.version);
-  if (in.version < s.version || closed(in.fragment)) return refuse(in, "stale");
-  if (in.version == s.version && in.parent != s.digest) return refuse(in, "other_branch");
-  if (in.serial <= s.newest_serial(in.site)) return refuse(in, "duplicate");
-  if (in.tokens == 0) return refuse(in, "no_tokens");
-  auto& offers = rounds_[in.fragment.value].offers;
-  const auto earlier = offers.find(in.site);
-  if (earlier != offers.end() && in.serial <= earlier->second.serial) return;
-  offers.insert_or_assign(in.site, in);
-}
-
-void Protocol::receive_commit(const Letter& in, Seconds now) {
-  const auto f = in.fragment;
-  auto* current = &state(f);
-  const bool staged = joining_ && joining_->staged[f.value];
-  if (staged) current = &*joining_->staged[f.value];
-
-  if (in.version <= current->version) {
-    const auto known = current->digest_at(in.version);
-    return refuse(in, known && *known != in.anchor ? "other_branch" : "duplicate");
-  }
-  if (in.version > current->version + 1) {
-    if (!joining_) ask_snapshot(in.site, f, now);
-    return refuse(in, "gap");
-  }
-  if (in.parent != current->digest) return refuse(in, "other_branch");
-  auto next = current->advanced(*in.values, in.offers, config_.outer_learning_rate, config_.outer_momentum);
-  if (next.digest != in.anchor || next.tokens_merged != in.tokens) {
-    if (!joining_) ask_snapshot(in.site, f, now);
-    return refuse(in, "digest");
-  }
-  if (staged) {
-    *current = std::move(next);
-    return;
-  }
-  note_commit(in, Seconds{0});
-  const auto base = base_after(*current, next);
-  replace(f, std::move(next), base);
-}
-
-// What a replay needs: which offers were merged, in which order, with which weights.
-void Protocol::note_commit(const Letter& commit, Seconds waited) {
-  std::vector<std::string> names;
-  std::vector<std::uint64_t> serials, tokens, steps;
-  std::vector<double> weights;
-  for (const auto& offer : commit.offers) {
-    names.push_back(name_of(offer.site));
-    serials.push_back(offer.serial);
-    tokens.push_back(offer.tokens);
-    steps.push_back(offer.steps);
-    weights.push_back(offer.weight);
-  }
-  note("commit", {{"fragment", std::uint64_t{commit.fragment.value}},
-                  {"version", commit.version},
-                  {"anchor", commit.anchor.hex()},
-                  {"steward", name_of(commit.site)},
-                  {"offers", names},
-                  {"serials", serials},
-                  {"offer_tokens", tokens},
-                  {"offer_steps", steps},
-                  {"weights", weights},
-                  {"tokens", commit.tokens},
-                  {"seconds", waited.count()}});
-}
-
-// Puts a committed state in place; steps and tokens that went into it leave the site's own count.
-void Protocol::replace(FragmentId f, FragmentState next, store::Values base) {
-  auto& s = state(f);
-  const bool ours = s.outstanding && next.newest_serial(config_.self) == s.outstanding->serial;
-  if (ours) {
-    next.steps_since -= s.outstanding->steps;
-    next.tokens_since -= s.outstanding->tokens;
-  }
-  if (!base || !config_.keeps_progress) next.steps_since = next.tokens_since = 0;
-  next.outstanding.reset();
-  s = std::move(next);
-  auto& round = rounds_[f.value];
-  std::erase_if(round.offers, [&](const auto& entry) { return entry.second.version < s.version; });
-  round.quorum_at.reset();
-  round.snapshot_asked_at.reset();
-  adoptions_.push_back({f, s.version, s.anchor, std::move(base)});
+Version Protocol::version_of(SiteId site, FragmentId f) const {
+  const auto& at = peers_[site.value].at;
+  return at.empty() ? 0 : at[f.value];
 }
 
 }  // namespace Atoll::federation

@@ -1,4 +1,4 @@
-// The steward's side of the protocol: gathers offers, waits for quorum and grace, merges, commits.
+// The steward's judgement: who merges, which offers count and how much, how long to wait for more.
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -8,7 +8,20 @@
 namespace Atoll::federation {
 
 using store::Letter;
-using store::LetterKind;
+
+bool Protocol::may_be_steward(SiteId site) const {
+  if (site == config_.self) return begun_ && !joining();
+  const auto& peer = peers_[site.value];
+  return peer.alive && peer.left != peer.incarnation && peer.status && peer.status->ready;
+}
+
+SiteId Protocol::steward(FragmentId f) const {
+  const auto sites = static_cast<std::uint32_t>(peers_.size());
+  const auto first = config_.stewardship == Stewardship::spread ? f.value % sites : 0;
+  for (std::uint32_t i = 0; i < sites; ++i)
+    if (const SiteId site{(first + i) % sites}; may_be_steward(site)) return site;
+  return config_.self;
+}
 
 // A live site that is worth waiting for. One that is a few commits behind has a slow link: without waiting it would
 // fall behind for ever. One that is far behind is taking over the model, which may be long.
@@ -18,76 +31,62 @@ bool Protocol::expected(SiteId site, FragmentId f) const {
   return peer.at.empty() || peer.at[f.value] + config_.far_behind > state(f).version;
 }
 
-bool Protocol::may_be_steward(SiteId site) const {
-  if (site == config_.self) return begun_ && !joining();
-  const auto& peer = peers_[site.value];
-  return peer.alive && peer.left != peer.incarnation && peer.status && peer.status->ready;
+// Why an offer cannot be merged into our anchor, or nothing. One of a later version than ours waits until we are there.
+std::string Protocol::obstacle(const Letter& in) const {
+  const auto f = in.fragment;
+  const auto& s = state(f);
+  if (closed(f) || in.version + config_.staleness < s.version) return "stale";
+  if (in.tokens == 0) return "no_tokens";
+  if (in.serial <= s.newest_serial(in.site)) return "duplicate";
+  if (in.version > s.version) return "";
+  if (in.parent != s.digest_at(in.version)) return "other_branch";
+  if (in.follows != s.newest_serial(in.site)) return "overtaken";  // the anchor holds some of it already
+  return "";
 }
 
-std::vector<const Letter*> Protocol::usable_offers(FragmentId f) const {
-  std::vector<const Letter*> usable;
+Protocol::Offers Protocol::usable_offers(FragmentId f) const {
+  Offers usable;
   const auto& s = state(f);
   for (const auto& [site, offer] : rounds_[f.value].offers)
-    if (offer.version == s.version && offer.parent == s.digest) usable.push_back(&offer);
+    if (offer.version <= s.version && obstacle(offer).empty()) usable.push_back(&offer);
   return usable;
 }
 
-void Protocol::merge_if_ready(FragmentId f, Seconds now) {
-  if (!begun_ || joining() || closed(f) || steward() != config_.self) return;
-  auto& round = rounds_[f.value];
-  const auto offers = usable_offers(f);
-  if (offers.empty() || offers.size() < config_.quorum) return round.quorum_at.reset();
-  if (!round.quorum_at) round.quorum_at = now;
-
-  const auto live = live_peers();
+bool Protocol::waits(FragmentId f, const Offers& offers, Seconds now) const {
   const auto missing = [&](SiteId site) {
-    return expected(site, f) && std::ranges::none_of(offers, [&](const Letter* offer) { return offer->site == site; });
+    return std::ranges::none_of(offers, [&](const Letter* offer) { return offer->site == site; });
   };
-  const bool own_missing =
-      std::ranges::none_of(offers, [&](const Letter* offer) { return offer->site == config_.self; });
-  const bool waiting = own_missing || std::ranges::any_of(live, missing);
-  if (waiting && now - *round.quorum_at < config_.grace) return;
-
+  const auto live = live_peers();
+  const bool more = missing(config_.self) ||
+                    std::ranges::any_of(live, [&](SiteId site) { return expected(site, f) && missing(site); });
+  if (more && now - *rounds_[f.value].quorum_at < grace()) return true;
   // Somebody was further than we are when a steward before us vanished: take its commit, do not make another one.
-  const auto ahead = [&](SiteId site) {
+  return std::ranges::any_of(live, [&](SiteId site) {
     const auto& status = peers_[site.value].status;
     return status && status->fragments[f.value].version > state(f).version;
-  };
-  if (std::ranges::any_of(live, ahead)) return;
-  merge(f, offers, now);
+  });
 }
 
-void Protocol::merge(FragmentId f, const std::vector<const Letter*>& offers, Seconds now) {
-  auto& s = state(f);
+// The site with the shortest steps has the least slack, the one with the slowest link the longest way.
+Seconds Protocol::grace() const {
+  std::optional<Seconds> transfer;
+  for (const auto site : live_peers())
+    if (const auto mean = peers_[site.value].transfer.mean()) transfer = std::max(transfer.value_or(*mean), *mean);
+  return grace_window(config_.grace, fastest_step(), quorum_wait_.mean(), transfer);
+}
+
+// Shares by the weight rule. A late offer is damped: its share shrinks and nobody else's grows.
+std::vector<float> Protocol::shares_of(FragmentId f, const Offers& offers) const {
   std::vector<double> weights;
-  std::vector<std::span<const float>> gradients;
-  for (const auto* offer : offers) {
-    weights.push_back(outer::offer_weight(config_.weights, offer->tokens, offer->steps));
-    gradients.emplace_back(*offer->values);
-  }
-  const auto shares = outer::normalised(weights);
-
-  auto commit = letter(LetterKind::commit);
+  for (const auto* offer : offers) weights.push_back(outer::offer_weight(config_.weights, offer->tokens, offer->steps));
+  auto shares = outer::normalised(weights);
   for (std::size_t i = 0; i < offers.size(); ++i)
-    commit.offers.push_back({offers[i]->site, offers[i]->serial, offers[i]->steps, offers[i]->tokens, shares[i]});
-  commit.values = std::make_shared<const std::vector<float>>(outer::weighted_mean(gradients, shares));
-
-  auto next = s.advanced(*commit.values, commit.offers, config_.outer_learning_rate, config_.outer_momentum);
-  if (!outer::all_finite(*commit.values) || !outer::all_finite(*next.anchor) || !outer::all_finite(*next.momentum))
-    return set_aside_largest(f, offers);
-  commit.fragment = f;
-  commit.version = next.version;
-  commit.parent = s.digest;
-  commit.anchor = next.digest;
-  commit.tokens = next.tokens_merged;
-  note_commit(commit, now - *rounds_[f.value].quorum_at);
-  for (const auto site : live_peers()) send(site, commit);
-  const auto base = base_after(s, next);
-  replace(f, std::move(next), base);
+    for (auto late = offers[i]->version; late < state(f).version; ++late) shares[i] *= config_.staleness_decay;
+  return shares;
 }
 
 // Offers that are finite by themselves, but not when merged: the largest one goes, and the others get their turn.
-void Protocol::set_aside_largest(FragmentId f, const std::vector<const Letter*>& offers) {
+void Protocol::set_aside_largest(FragmentId f, const Offers& offers) {
   const auto largest = [](const Letter* offer) {
     return std::ranges::max(*offer->values | std::views::transform([](float value) { return std::abs(value); }));
   };
@@ -96,6 +95,24 @@ void Protocol::set_aside_largest(FragmentId f, const std::vector<const Letter*>&
   refuse(*worst, "merge_not_finite");
   rounds_[f.value].offers.erase(site);
   if (site == config_.self) discard_progress();
+}
+
+std::optional<Seconds> Protocol::fastest_step() const {
+  auto fastest = clock_.step();
+  for (const auto site : live_peers()) {
+    const auto& status = peers_[site.value].status;
+    if (!status || status->step_micros == 0) continue;
+    const Seconds step{static_cast<double>(status->step_micros) * 1e-6};
+    fastest = std::min(fastest.value_or(step), step);
+  }
+  return fastest;
+}
+
+std::uint64_t Protocol::local_steps(std::uint64_t steps) const {
+  const auto own = clock_.step(), fastest = fastest_step();
+  if (!own || !fastest) return steps;
+  return std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) * (*fastest / *own))));
 }
 
 }  // namespace Atoll::federation

@@ -154,9 +154,11 @@ void read_header(const Root& root, Letter& letter) {
   letter.parent = root.digest("parent");
   letter.anchor = root.digest("anchor");
   letter.serial = root.number("serial");
+  letter.follows = root.number("follows");
   letter.steps = root.number("steps");
   letter.tokens = root.number("tokens");
   letter.inner_step = root.number("inner_step");
+  letter.step_micros = root.number("step_micros");
   letter.finished = yes_or_no(root, "finished");
   letter.ready = yes_or_no(root, "ready");
   letter.joining = yes_or_no(root, "joining");
@@ -179,7 +181,8 @@ Letter read_image(ImageMemory& memory) {
   if (members.contains("fragments"))
     for (const auto& row : root.rows<FragmentRow>("fragments", fragment_row_type()))
       letter.fragments.push_back(
-          {row.version, Root::parsed({row.anchor, sizeof row.anchor}, "/fragments"), row.tokens_merged});
+          {row.version, Root::parsed({row.anchor, sizeof row.anchor}, "/fragments"), row.tokens_merged,
+           row.receiver_version, Root::parsed({row.receiver_anchor, sizeof row.receiver_anchor}, "/fragments")});
   if (members.contains("values")) letter.values = read_values(root, "values");
   if (members.contains("momentum")) letter.momentum = read_values(root, "momentum");
   return letter;

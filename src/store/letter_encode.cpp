@@ -64,9 +64,11 @@ void write_header(Root& root, const Letter& letter) {
   root.text("parent", letter.parent.hex());
   root.text("anchor", letter.anchor.hex());
   root.number("serial", letter.serial);
+  root.number("follows", letter.follows);
   root.number("steps", letter.steps);
   root.number("tokens", letter.tokens);
   root.number("inner_step", letter.inner_step);
+  root.number("step_micros", letter.step_micros);
   root.number32("finished", letter.finished);
   root.number32("ready", letter.ready);
   root.number32("joining", letter.joining);
@@ -84,8 +86,9 @@ void write_fragments(Root& root, const std::vector<FragmentStatus>& fragments) {
   if (fragments.empty()) return;
   std::vector<FragmentRow> rows;
   for (const auto& fragment : fragments) {
-    FragmentRow row{fragment.version, {}, fragment.tokens_merged};
+    FragmentRow row{fragment.version, {}, fragment.tokens_merged, fragment.receiver_version, {}};
     std::memcpy(row.anchor, fragment.anchor.hex().data(), sizeof row.anchor);
+    std::memcpy(row.receiver_anchor, fragment.receiver_anchor.hex().data(), sizeof row.receiver_anchor);
     rows.push_back(row);
   }
   root.rows("fragments", fragment_row_type(), rows.size(), rows.data());

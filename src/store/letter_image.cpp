@@ -65,6 +65,8 @@ Hid fragment_row_type() {
   check(H5Tinsert(type, "version", offsetof(FragmentRow, version), H5T_STD_U64LE));
   check(H5Tinsert(type, "anchor", offsetof(FragmentRow, anchor), digest));
   check(H5Tinsert(type, "tokens_merged", offsetof(FragmentRow, tokens_merged), H5T_STD_U64LE));
+  check(H5Tinsert(type, "receiver_version", offsetof(FragmentRow, receiver_version), H5T_STD_U64LE));
+  check(H5Tinsert(type, "receiver_anchor", offsetof(FragmentRow, receiver_anchor), digest));
   return type;
 }
 

@@ -34,11 +34,13 @@ struct FragmentRow {
   std::uint64_t version;
   char anchor[32];
   std::uint64_t tokens_merged;
+  std::uint64_t receiver_version;
+  char receiver_anchor[32];
 };
 [[nodiscard]] Hid fragment_row_type();
 
 inline constexpr const char* letter_format = "atoll letter";
-inline constexpr std::uint32_t letter_format_version = 1;
+inline constexpr std::uint32_t letter_format_version = 2;
 inline constexpr std::size_t longest_text = 4096;
 
 }  // namespace Atoll::store

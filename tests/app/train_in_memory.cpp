@@ -57,7 +57,7 @@ void train(const app::FederationFile& federation, std::vector<std::unique_ptr<Si
   while (!sites.front()->protocol.finished()) {
     for (auto& site : sites) {
       site->inner.step(federation.learning_rate.at(site->protocol.progress_tokens()));
-      site->protocol.stepped(site->inner.tokens_per_step());
+      site->protocol.stepped(site->inner.tokens_per_step(), Seconds{0});
     }
     for (auto& site : sites)
       for (std::uint32_t f = 0; f < federation.fragments; ++f)

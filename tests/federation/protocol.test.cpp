@@ -46,9 +46,9 @@ TEST(Protocol, TheStewardWaitsForAllWithinTheGraceWindowAndNotLonger) {
   sites.step(0, 1.0F);
   sites.offer(0);
   EXPECT_EQ(sites.state(0).version, 0);
-  sites.pass(sites.config().grace.count() * 0.9);
+  sites.pass(sites.config().grace.longest.count() * 0.9);
   EXPECT_EQ(sites.state(0).version, 0);
-  sites.pass(sites.config().grace.count() * 0.2);
+  sites.pass(sites.config().grace.longest.count() * 0.2);
   EXPECT_EQ(sites.state(0).version, 1);
 }
 
@@ -256,18 +256,18 @@ TEST(Protocol, TheFirstSiteThatComesBackHoldsUpNobodyWhileItCatchesUp) {
   sites.begin_by_hand();
   sites.start(0);
   sites.deliver();
-  EXPECT_EQ(sites.protocol(1).steward(), SiteId{1});
-  EXPECT_EQ(sites.protocol(2).steward(), SiteId{1});
+  EXPECT_EQ(sites.protocol(1).steward({0}), SiteId{1});
+  EXPECT_EQ(sites.protocol(2).steward({0}), SiteId{1});
   for (int i = 1; i < 3; ++i) sites.step(i, 1.0F);
   for (int i = 1; i < 3; ++i) sites.offer(i);
   sites.deliver();
-  sites.pass(sites.config().grace.count() + 1);
+  sites.pass(sites.config().grace.longest.count() + 1);
   sites.deliver();
   EXPECT_EQ(sites.state(1).version, 1);
   EXPECT_EQ(sites.state(2).digest, sites.state(1).digest);
   sites.protocol(0).begin(sites.now());
   sites.deliver();
-  EXPECT_EQ(sites.protocol(2).steward(), SiteId{0});
+  EXPECT_EQ(sites.protocol(2).steward({0}), SiteId{0});
 }
 
 TEST(Protocol, OffersThatAreNotFiniteTogetherDoNotPoisonTheAnchor) {
@@ -280,7 +280,7 @@ TEST(Protocol, OffersThatAreNotFiniteTogetherDoNotPoisonTheAnchor) {
   sites.offer(1);
   sites.offer(0);
   sites.deliver();
-  sites.pass(sites.config().grace.count() + 1);
+  sites.pass(sites.config().grace.longest.count() + 1);
   sites.deliver();
   EXPECT_EQ(sites.protocol(0).refused().at("merge_not_finite"), 1);
   EXPECT_EQ(sites.state(0).version, 1);

@@ -87,7 +87,7 @@ class SitesInMemory {
   /// One inner step: every value moves by `by`.
   void step(std::size_t i, float by) {
     take_up(i);
-    sites_[i].protocol->stepped(tokens_per_step);
+    sites_[i].protocol->stepped(tokens_per_step, now_);
     for (auto& fragment : sites_[i].parameters)
       for (auto& value : fragment) value += by;
   }

@@ -114,8 +114,14 @@ void World::checkpoint(std::uint32_t i) {
 void World::examine(std::uint32_t i) {
   auto& site = sites_[i];
   auto adoptions = site.protocol->take_adoptions();
+  const auto notes = site.protocol->take_notes();
+  const auto unchanged = [](const FragmentState& s, const auto& held) {
+    return s.version == held.first && s.digest == held.second;
+  };
+  if (adoptions.empty() && notes.empty() && std::ranges::equal(site.protocol->fragments(), site.held, unchanged))
+    return dispatch(i);
   const auto held = site.held;
-  examine_notes(i, adoptions);
+  examine_notes(i, notes, adoptions);
   take_adoptions(i, std::move(adoptions));
   bool switched = false;
   std::uint64_t before = 0, after = 0;
@@ -142,9 +148,9 @@ void World::examine(std::uint32_t i) {
   dispatch(i);
 }
 
-void World::examine_notes(std::uint32_t i, const std::vector<Adoption>& adoptions) {
+void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions) {
   auto& site = sites_[i];
-  for (const auto& note : site.protocol->take_notes()) {
+  for (const auto& note : notes) {
     say([&] { return "site" + std::to_string(i) + "   " + text_of(note); });
     if (note.event == "offer" && site.offering) {
       const auto serial = field<std::uint64_t>(note, "serial");

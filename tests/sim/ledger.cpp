@@ -1,6 +1,5 @@
 #include "ledger.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <format>
@@ -15,52 +14,7 @@ std::uint64_t hash_of(const std::vector<float>& values) {
   return hash;
 }
 
-void combine(std::vector<std::int8_t>& sum, const std::vector<std::int8_t>& other, int sign) {
-  if (sum.size() < other.size()) sum.resize(other.size(), 0);
-  for (std::size_t i = 0; i < other.size(); ++i) sum[i] = static_cast<std::int8_t>(sum[i] + sign * other[i]);
-  while (!sum.empty() && sum.back() == 0) sum.pop_back();
-}
-
 }  // namespace
-
-void Contents::add(std::uint32_t step) {
-  if (counts_.size() <= step) counts_.resize(step + 1, 0);
-  ++counts_[step];
-}
-
-Contents& Contents::operator+=(const Contents& other) {
-  combine(counts_, other.counts_, 1);
-  return *this;
-}
-
-Contents& Contents::operator-=(const Contents& other) {
-  combine(counts_, other.counts_, -1);
-  return *this;
-}
-
-bool Contents::once() const {
-  return std::ranges::all_of(counts_, [](auto count) { return count == 0 || count == 1; });
-}
-
-std::uint64_t Contents::total() const {
-  std::uint64_t sum = 0;
-  for (const auto count : counts_) sum += static_cast<std::uint64_t>(std::max<int>(count, 0));
-  return sum;
-}
-
-std::uint64_t Contents::beyond(const Contents& other, std::uint32_t first) const {
-  std::uint64_t sum = 0;
-  for (std::size_t i = first; i < counts_.size(); ++i)
-    sum += counts_[i] > 0 && (i >= other.counts_.size() || other.counts_[i] <= 0);
-  return sum;
-}
-
-std::string Contents::text() const {
-  std::string text;
-  for (std::size_t i = 0; i < counts_.size(); ++i)
-    if (counts_[i] != 0 && counts_[i] != 1) text += std::format(" step {} x {}", i, int{counts_[i]});
-  return text;
-}
 
 std::size_t Ledger::Hash::operator()(const Digest& digest) const {
   std::size_t hash = 0;

@@ -9,31 +9,13 @@
 #include <vector>
 
 #include "atoll/federation/protocol.hpp"
+#include "contents.hpp"
 
 namespace Atoll::federation::sim {
 
 /// An invariant does not hold.
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-/// How often each inner step (by its number in the simulation) is contained in some values. Values are sums, so what
-/// they contain adds up too: whatever the protocol computes with values, the same is computed with their contents.
-class Contents {
- public:
-  void add(std::uint32_t step);
-  Contents& operator+=(const Contents& other);
-  Contents& operator-=(const Contents& other);
-  /// Every step is contained once or not at all.
-  [[nodiscard]] bool once() const;
-  [[nodiscard]] std::uint64_t total() const;
-  /// Steps from number `first` on that are in here and not in `other`.
-  [[nodiscard]] std::uint64_t beyond(const Contents& other, std::uint32_t first) const;
-  [[nodiscard]] std::string text() const;
-  bool operator==(const Contents& other) const = default;
-
- private:
-  std::vector<std::int8_t> counts_;  ///< no zero at the end
 };
 
 /// What was ever offered and committed by anybody: every state that a site holds must be in it, with these bits.

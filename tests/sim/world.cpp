@@ -16,7 +16,7 @@ Plan::Plan(std::uint64_t seed) : dice(seed * 0x2545f4914f6cdd1dU + 1) {
   protocol.configuration = configuration;
   for (std::uint32_t i = 0; i < sites; ++i) protocol.sites.push_back("site" + std::to_string(i));
   protocol.quorum = dice.chance(0.5) ? 1 : static_cast<std::uint32_t>(dice.whole(1, sites));
-  protocol.grace = Seconds{dice.real(0, 2)};
+  protocol.grace.longest = Seconds{dice.real(0, 2)};
   ends = dice.chance(0.25);
   protocol.total_tokens = ends ? sites * dice.whole(10, 150) * 10 : 1'000'000;
   loss = dice.chance(0.2) ? dice.real(0, 0.05) : 0;
@@ -75,7 +75,7 @@ std::string World::describe() const {
   return std::format(
       "{} sites, {} fragments, quorum {}, grace {:.2f} s, H {}, tau {}, faults until {:.1f} s about every "
       "{:.1f} s, loss {:.3f}, duplication {:.3f}, {} tokens",
-      plan_.sites, plan_.fragments, plan_.protocol.quorum, plan_.protocol.grace.count(), plan_.schedule.inner_steps,
+      plan_.sites, plan_.fragments, plan_.protocol.quorum, plan_.protocol.grace.longest.count(), plan_.schedule.inner_steps,
       plan_.schedule.overlap, plan_.faults_end, plan_.seconds_per_fault, plan_.loss, plan_.duplication,
       plan_.protocol.total_tokens);
 }

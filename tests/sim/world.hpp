@@ -119,7 +119,8 @@ class World {
   void at(double time, Kind kind, std::uint32_t a = 0, std::uint32_t b = 0, std::uint64_t mark = 0);
   void happen(const Event& event);
   [[nodiscard]] Seconds now() const { return Seconds{now_}; }
-  void say(const std::function<std::string()>& text) const {
+  template <class Text>
+  void say(Text&& text) const {
     if (trace_) trace_(text());
   }
 
@@ -152,7 +153,7 @@ class World {
   void offer(std::uint32_t i, FragmentId f);
   void checkpoint(std::uint32_t i);
   void examine(std::uint32_t i);
-  void examine_notes(std::uint32_t i, const std::vector<Adoption>& adoptions);
+  void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
   void check_agreement();
   void check_end();

@@ -30,7 +30,7 @@ class OuterLoop {
 
  private:
   void exchange(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
-  void adopt_all(federation::Protocol& protocol, std::set<FragmentId>& changed);
+  void adopt_all(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
   void wait_for_commits();
 
   const FederationFile& federation_;

@@ -7,18 +7,20 @@
 #include <vector>
 
 #include "atoll/core/quantities.hpp"
+#include "atoll/federation/own_path.hpp"
 #include "atoll/store/letter.hpp"
 
 namespace Atoll::federation {
 
-/// This site's offer that no commit has answered yet. It never changes: it is sent again as it is.
+/// This site's offer that no commit has answered yet. What was offered never changes: it is sent again as it is.
 struct OutstandingOffer {
   std::uint64_t serial = 0;
   Version base = 0;
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;
-  store::Values gradient;    ///< anchor - parameters
-  store::Values parameters;  ///< the site's parameters when the offer was taken
+  store::Values gradient;    ///< anchor - parameters, when the offer was taken
+  store::Values parameters;  ///< the site's parameters then, moved along with every anchor that came since
+  store::Values start;       ///< what the site went on from: `parameters`, or what they were replaced by
   SiteId sent_to;
   Incarnation sent_to_incarnation = 0;
   Seconds sent_at{};
@@ -29,14 +31,15 @@ struct FragmentState {
   Version version = 0;
   store::Values anchor;
   store::Values momentum;
-  Digest digest;                                     ///< of anchor and momentum
-  std::uint64_t tokens_merged = 0;                   ///< since version 0
-  std::vector<store::OfferRecord> newest;            ///< newest merged offer of each site, ordered by site
-  std::vector<std::pair<Version, Digest>> history;   ///< version 0 and the latest ones, ordered by version
+  Digest digest;                                    ///< of anchor and momentum
+  std::uint64_t tokens_merged = 0;                  ///< since version 0
+  std::vector<store::OfferRecord> newest;           ///< newest merged offer of each site, ordered by site
+  std::vector<std::pair<Version, Digest>> history;  ///< version 0 and the latest ones, ordered by version
 
-  std::uint64_t steps_since = 0;                     ///< inner steps that are not merged yet
-  std::uint64_t tokens_since = 0;                    ///< tokens that are not merged yet
+  std::uint64_t steps_since = 0;   ///< inner steps that the next offer counts
+  std::uint64_t tokens_since = 0;  ///< tokens that the next offer counts
   std::optional<OutstandingOffer> outstanding;
+  OwnPath path;  ///< the site's own work, and what of it lines of commits hold
 
   /// Version 0: the common initialisation, momentum zero.
   [[nodiscard]] static FragmentState initial(std::vector<float> anchor);
@@ -45,11 +48,27 @@ struct FragmentState {
   [[nodiscard]] FragmentState advanced(std::span<const float> merged, const std::vector<store::OfferRecord>& offers,
                                        float learning_rate, float momentum_factor) const;
 
+  /// Takes an offer of all own work that the anchor does not hold.
+  void take_offer(SiteId self, std::uint64_t serial, store::Values parameters, std::vector<float> gradient);
+
+  /// What becomes of the site's own work when its parameters go over to another anchor.
+  enum class Work {
+    keep,       ///< moves along with the anchor
+    overwrite,  ///< gives way to the anchor; an offer on its way may still be merged
+    drop,       ///< is worth nothing
+  };
+  /// Whether the outstanding offer may still be merged on the line of the next state.
+  enum class Pending { no, yes };
+  /// Gives the own part of `self` over to `next`, in which the own part is not set yet. The result says what the
+  /// parameters are measured from.
+  [[nodiscard]] OwnPath::Rest hand_over(FragmentState& next, SiteId self, Pending pending, Work work) const;
+
+  [[nodiscard]] bool finite() const;
   /// Serial of the newest merged offer of `site`, 0 for none.
   [[nodiscard]] std::uint64_t newest_serial(SiteId site) const;
   /// Digest at `version` as far as history remembers.
   [[nodiscard]] std::optional<Digest> digest_at(Version version) const;
-  [[nodiscard]] store::FragmentStatus status() const { return {version, digest, tokens_merged}; }
+  [[nodiscard]] store::FragmentStatus status() const { return {version, digest, tokens_merged, 0, {}}; }
 
   /// Recomputes the digest and notes it in the history.
   void remember();

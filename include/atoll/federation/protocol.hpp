@@ -10,10 +10,25 @@
 #include "atoll/core/event_log.hpp"
 #include "atoll/core/quantities.hpp"
 #include "atoll/federation/fragment_state.hpp"
+#include "atoll/federation/norm_gate.hpp"
+#include "atoll/federation/pace.hpp"
 #include "atoll/outer/merge.hpp"
 #include "atoll/store/letter.hpp"
 
 namespace Atoll::federation {
+
+/// Where a site goes on from when it has offered a fragment.
+enum class AfterOffer {
+  own,     ///< its own parameters; the commit moves what is not its own work below them
+  eager,   ///< the anchor, moved by the site's own share of the outer step (Kale 2025: eager updates)
+  anchor,  ///< the anchor: what was offered comes back with the commit only
+};
+
+/// Who merges.
+enum class Stewardship {
+  first,   ///< the first live site in the order of the federation file
+  spread,  ///< the same, but fragment f begins to count at site f: the duty and its traffic are shared
+};
 
 /// What the protocol must know; all but `self` and `incarnation` is equal on every site.
 struct ProtocolConfig {
@@ -23,8 +38,12 @@ struct ProtocolConfig {
   SiteId self;
   Incarnation incarnation = 0;
 
-  std::uint32_t quorum = 1;  ///< K: offers that a steward needs at least
-  Seconds grace{2.0};        ///< how long it then waits for the other live sites
+  std::uint32_t quorum = 1;      ///< K: offers that a steward needs at least
+  GraceRule grace;               ///< how long it then waits for the other live sites
+  Version staleness = 0;         ///< S: an offer may be merged so many versions after its base
+  float staleness_decay = 0.5F;  ///< its share in the merge shrinks by this factor for each of them
+  double norm_factor = 30;       ///< NormGate; 0: no gate
+  Stewardship stewardship = Stewardship::first;
   Seconds status_interval{0.5};
   Seconds catch_up_after{5.0};    ///< how long a peer may be one commit ahead before we ask it for a snapshot
   Seconds resend_after{120.0};    ///< an unanswered offer is sent again
@@ -34,8 +53,9 @@ struct ProtocolConfig {
   outer::WeightRule weights = outer::WeightRule::tokens_per_step;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
-  bool keeps_progress = true;      ///< false: an adopted anchor replaces local progress (blend with alpha 0)
-  std::uint64_t total_tokens = 0;  ///< a fragment with so many tokens merged is finished
+  bool keeps_progress = true;                ///< false: an adopted anchor replaces local progress (blend with alpha 0)
+  AfterOffer after_offer = AfterOffer::own;  ///< other than own needs staleness 0 and keeps_progress
+  std::uint64_t total_tokens = 0;            ///< a fragment with so many tokens merged is finished
 };
 
 /// "Send this letter to that site."
@@ -49,7 +69,8 @@ struct Adoption {
   FragmentId fragment;
   Version version = 0;
   store::Values anchor;
-  store::Values base;  ///< what the local progress is measured from; null: there is none to keep
+  store::Values base;        ///< what the local progress is measured from; null: there is none to keep
+  std::uint64_t begins = 0;  ///< serial of the own offer behind which that progress lies
 };
 
 /// "Write this to the event log."
@@ -60,9 +81,9 @@ struct Note {
 
 /// The fragment protocol of one site (DESIGN section 3): a state machine without threads, clocks, MPI or files.
 ///
-/// It takes events, each with the time, and collects actions that the caller takes out and carries out. The same events
-/// in the same order give the same actions and the same bits. Local; one thread at a time; owns all anchors and
-/// momenta.
+/// One round of a fragment is src/federation/round.cpp. It takes events, each with the time, and collects actions that
+/// the caller takes out and carries out. The same events in the same order give the same actions and the same bits.
+/// Local; one thread at a time; owns all anchors and momenta.
 class Protocol {
  public:
   Protocol(ProtocolConfig config, std::vector<FragmentState> fragments);
@@ -73,8 +94,8 @@ class Protocol {
   void begin(Seconds now);
   /// The island is about to stop: from here on nothing is merged, so that its last checkpoint stays its last state.
   void rest() { begun_ = false; }
-  /// One inner step of `tokens` tokens was made.
-  void stepped(std::uint64_t tokens);
+  /// `steps` inner steps of `tokens` tokens each were made.
+  void stepped(std::uint64_t tokens, Seconds now, std::uint64_t steps = 1);
   /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
   void offer(FragmentId fragment, store::Values parameters, Seconds now);
   [[nodiscard]] bool may_offer(FragmentId fragment) const;
@@ -98,7 +119,7 @@ class Protocol {
   [[nodiscard]] const std::vector<FragmentState>& fragments() const noexcept { return fragments_; }
   [[nodiscard]] const ProtocolConfig& config() const noexcept { return config_; }
   /// The first live site that is ready for the duty: it has begun, takes over no model and has told its status.
-  [[nodiscard]] SiteId steward() const;
+  [[nodiscard]] SiteId steward(FragmentId f) const;
   [[nodiscard]] std::size_t sites_alive() const;  ///< including this one
   [[nodiscard]] bool joining() const noexcept { return joining_.has_value(); }
   [[nodiscard]] bool has_history() const;
@@ -113,6 +134,11 @@ class Protocol {
   [[nodiscard]] double progress_tokens() const;
   [[nodiscard]] std::uint64_t tokens_merged() const;  ///< summed over the fragments: the weight of this history
   [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const noexcept { return refused_; }
+  /// Tokens of this site that no anchor will hold, by reason, summed over the fragments.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& tokens_lost() const noexcept { return tokens_lost_; }
+  /// Dynamic local updates (Liu 2024, section 5): how many inner steps this site should make while the fastest live one
+  /// makes `steps`, so that all offer together.
+  [[nodiscard]] std::uint64_t local_steps(std::uint64_t steps) const;
 
  private:
   struct Peer {
@@ -124,11 +150,15 @@ class Protocol {
     bool heard = false;       ///< this incarnation has told its status before
     bool finished = false;    ///< it said so, and is not forgotten when the link breaks
     std::optional<Seconds> ahead_since;
+    MovingAverage transfer;  ///< from a commit of ours until it said that it has it
   };
   struct Round {  ///< what a steward has gathered for the next commit of one fragment
     std::map<SiteId, store::Letter> offers;
+    std::optional<Seconds> opened_at;  ///< first offer
     std::optional<Seconds> quorum_at;
+    std::optional<Seconds> committed_at;  ///< our last commit of this fragment; who has it tells how long it took
     std::optional<Seconds> snapshot_asked_at;
+    NormGate norms;
   };
   struct Joining {  ///< taking over the whole model of a site with more history
     SiteId donor;
@@ -138,6 +168,8 @@ class Protocol {
     std::size_t bytes = 0;
   };
   enum class Progress { keep, drop };  ///< a site without history has no progress worth keeping
+  enum class Line { same, other };     ///< of commits: may an offer that is on its way still be merged there?
+  using Offers = std::vector<const store::Letter*>;
   enum class Relation { same, behind_us, ahead_of_us, other_branch };
 
   [[nodiscard]] bool closed(FragmentId f) const;
@@ -147,42 +179,57 @@ class Protocol {
   [[nodiscard]] std::string name_of(SiteId site) const { return config_.sites.at(site.value); }
   [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
   void send(SiteId to, store::Letter letter) { sends_.push_back({to, std::move(letter)}); }
-  void note_commit(const store::Letter& commit, Seconds waited);
+
+  // notes.cpp: what goes to the event log
   void note(std::string event, std::vector<LogField> fields) {
     notes_.push_back({std::move(event), std::move(fields)});
   }
+  void note_offer(FragmentId f);
+  void note_commit(const store::Letter& commit, Seconds waited);
+  void note_lost(FragmentId f, std::uint64_t tokens, const std::string& reason);
   void refuse(const store::Letter& letter, const std::string& reason);
+
+  // protocol.cpp: membership, gates
   [[nodiscard]] std::string gate(const store::Letter& letter) const;
-
-  // protocol.cpp: the site's side
-  void send_offer(FragmentId f, Seconds now);
   void send_status(SiteId to);
-  void receive_offer(const store::Letter& letter);
-  void note_version(SiteId site, FragmentId f, Version version);
-  void receive_commit(const store::Letter& letter, Seconds now);
-  void replace(FragmentId f, FragmentState next, store::Values base);
+  void note_version(SiteId site, FragmentId f, Version version, Seconds now);
+  [[nodiscard]] Version version_of(SiteId site, FragmentId f) const;
 
-  // steward.cpp: the steward's side
-  [[nodiscard]] bool may_be_steward(SiteId site) const;
-  void set_aside_largest(FragmentId f, const std::vector<const store::Letter*>& offers);
-  [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
-  [[nodiscard]] std::vector<const store::Letter*> usable_offers(FragmentId f) const;
+  // round.cpp: one round of a fragment
+  void send_offer(FragmentId f, Seconds now);
+  void receive_offer(const store::Letter& letter);
   void merge_if_ready(FragmentId f, Seconds now);
-  void merge(FragmentId f, const std::vector<const store::Letter*>& offers, Seconds now);
+  void merge(FragmentId f, const Offers& offers, Seconds now);
+  void receive_commit(const store::Letter& letter, Seconds now);
+  void advance(FragmentId f, FragmentState next, Line line, Progress progress);
+  void go_on_from_start(FragmentId f);
+  [[nodiscard]] store::Values start_of(const FragmentState& s) const;
+
+  // steward.cpp: who merges, what and when
+  [[nodiscard]] bool may_be_steward(SiteId site) const;
+  [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
+  [[nodiscard]] std::string obstacle(const store::Letter& offer) const;
+  [[nodiscard]] Offers usable_offers(FragmentId f) const;
+  [[nodiscard]] bool waits(FragmentId f, const Offers& offers, Seconds now) const;
+  [[nodiscard]] Seconds grace() const;
+  [[nodiscard]] std::optional<Seconds> fastest_step() const;
+  [[nodiscard]] std::vector<float> shares_of(FragmentId f, const Offers& offers) const;
+  void set_aside_largest(FragmentId f, const Offers& offers);
 
   // catch_up.cpp: being behind, and helping those who are
   void receive_status(const store::Letter& letter, Seconds now);
   void receive_snapshot_request(const store::Letter& letter, Seconds now);
   void receive_snapshot(const store::Letter& letter, Seconds now);
-  [[nodiscard]] bool heavier(SiteId peer) const;
+  [[nodiscard]] bool heavier(SiteId peer, std::optional<FragmentId> told = std::nullopt) const;
   [[nodiscard]] Relation relation(FragmentId f, const store::FragmentStatus& theirs) const;
   enum class Haste { none, at_once };
   void compare(SiteId peer, Seconds now, Haste haste);
   void join(SiteId donor, Seconds now, const std::string& reason);
   void finish_joining(Seconds now);
+  [[nodiscard]] bool overtaken(FragmentId f, const FragmentState& staged) const;
   void ask_snapshot(SiteId donor, FragmentId f, Seconds now);
-  void adopt_snapshot(FragmentId f, FragmentState next, Progress progress);
-  [[nodiscard]] store::Values base_after(const FragmentState& old, const FragmentState& next) const;
+  void adopt_snapshot(FragmentId f, FragmentState next, Line line, Progress progress);
+  void forget_common_work(FragmentId f);
 
   ProtocolConfig config_;
   std::vector<FragmentState> fragments_;
@@ -192,9 +239,11 @@ class Protocol {
   std::optional<Seconds> status_sent_at_;
   bool begun_ = false;
   bool announced_finish_ = false;
+  StepClock clock_;
+  MovingAverage quorum_wait_;
   std::uint64_t inner_steps_ = 0;
   std::uint64_t offers_made_ = 0;
-  std::map<std::string, std::uint64_t> refused_;
+  std::map<std::string, std::uint64_t> refused_, tokens_lost_;
   std::vector<Send> sends_;
   std::vector<Adoption> adoptions_;
   std::vector<Note> notes_;

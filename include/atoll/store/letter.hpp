@@ -41,6 +41,9 @@ struct FragmentStatus {
   Version version = 0;
   Digest anchor;                    ///< digest of the anchor and the momentum
   std::uint64_t tokens_merged = 0;  ///< tokens merged into the anchor since version 0: the weight of its history
+  /// The digest that the sender's line has at the version where it believes the receiver to be; 0 and nothing: unknown.
+  Version receiver_version = 0;
+  Digest receiver_anchor;
   bool operator==(const FragmentStatus&) const = default;
 };
 
@@ -58,11 +61,13 @@ struct Letter {
   Digest parent;                    ///< offer: digest of the base; commit: digest before
   Digest anchor;                    ///< commit, snapshot: digest of the new anchor and momentum
   std::uint64_t serial = 0;         ///< offer
+  std::uint64_t follows = 0;        ///< offer: newest serial of this site that the base holds
   std::uint64_t steps = 0;          ///< offer: inner steps since the base
   std::uint64_t tokens = 0;         ///< offer: tokens since the base; commit, snapshot: tokens merged since version 0
   std::vector<OfferRecord> offers;  ///< commit: what was merged; snapshot: the newest merged offer of each site
   std::vector<FragmentStatus> fragments;  ///< status: one per fragment
   std::uint64_t inner_step = 0;           ///< status: the sender's own step count
+  std::uint64_t step_micros = 0;          ///< status: mean time of its inner steps [us]; 0: not known
   bool finished = false;                  ///< status: the sender has nothing left to train
   bool ready = false;                     ///< status: the sender may be steward: it has begun, and takes over no model
   bool joining = false;                   ///< status: the sender is taking over a model, and can give none
