@@ -228,8 +228,9 @@ void Protocol::forget_common_work(FragmentId f) {
   const auto has_it = [&](const Peer& peer) {
     if (peer.incarnation == 0 || peer.left == peer.incarnation) return true;
     if (!peer.status) return false;
-    const auto found = relation(f, peer.status->fragments[f.value]);
-    return found == Relation::same || found == Relation::ahead_of_us;
+    const auto& theirs = peer.status->fragments[f.value];
+    return relation(f, theirs) == Relation::same ||
+           (theirs.receiver_version == state(f).version && theirs.receiver_anchor == state(f).digest);
   };
   if (std::ranges::all_of(peers_, has_it)) state(f).path.forget_before(state(f).newest_serial(config_.self));
 }

@@ -79,6 +79,8 @@ OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending
       next.outstanding->parameters = next.outstanding->start =
           moved(*outstanding->parameters, *next.anchor, *rest.base);
     next.path.follow(to, rest.begins);
+    next.steps_since = std::min(next.steps_since, path.steps_behind(rest.begins));
+    next.tokens_since = std::min(next.tokens_since, path.tokens_behind(rest.begins));
     return rest;
   }
   if (work == Work::overwrite && outstanding && !merged)

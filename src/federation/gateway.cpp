@@ -19,9 +19,6 @@ constexpr Seconds farewell{10.0};
 constexpr Seconds silence_limit{4.0};
 // A gateway thread that finishes no round for so long hangs.
 constexpr Seconds stall_limit{120.0};
-// Letters that wait for room in an outbox; beyond that the oldest is dropped, and a snapshot will make up for it.
-constexpr std::size_t most_waiting = 256;
-
 Lane lane_of(LetterKind kind) {
   // A farewell must not overtake the commits before it.
   const bool control = kind == LetterKind::status || kind == LetterKind::snapshot_request;
@@ -31,20 +28,6 @@ Lane lane_of(LetterKind kind) {
 std::size_t image_bytes(const store::Letter& letter) {
   const auto size = [](const store::Values& values) { return values ? values->size() : 0; };
   return store::image_bound(size(letter.values) + size(letter.momentum), letter.offers.size(), letter.fragments.size());
-}
-
-// Of statuses, offers, snapshots and requests that still wait only the newest matters.
-bool replaces(const store::Letter& letter, const store::Letter& old) {
-  return letter.kind == old.kind && letter.fragment == old.fragment;
-}
-
-// A slow link must not fall behind for ever: of three commits of one fragment that still wait, the first two go. The
-// peer then sees a gap and asks for a snapshot, which is as large as two commits and the newest there is.
-void drop_overtaken_commits(std::deque<store::Letter>& waiting, FragmentId fragment) {
-  const auto same = [&](const store::Letter& other) {
-    return other.kind == LetterKind::commit && other.fragment == fragment;
-  };
-  if (std::ranges::count_if(waiting, same) >= 2) std::erase_if(waiting, same);
 }
 
 }  // namespace
@@ -198,11 +181,7 @@ void Gateway::dispatch() {
   for (auto& [to, letter] : sends) {
     auto& waiting = peers_.at(to).waiting;
     const auto before = waiting.size();
-    if (letter.kind != LetterKind::commit)
-      std::erase_if(waiting, [&](const auto& old) { return replaces(letter, old); });
-    if (letter.kind == LetterKind::commit) drop_overtaken_commits(waiting, letter.fragment);
-    waiting.push_back(std::move(letter));
-    if (waiting.size() > most_waiting) waiting.pop_front();
+    waiting.add(std::move(letter));
     const std::lock_guard lock(view_mutex_);
     dropped_ += before + 1 - waiting.size();
   }
@@ -210,24 +189,23 @@ void Gateway::dispatch() {
 
 bool Gateway::post(Correspondent& peer) {
   bool moved = false;
-  for (const auto lane : {Lane::control, Lane::bulk}) {
-    auto next = peer.waiting.begin();
-    while (true) {
-      next = std::find_if(next, peer.waiting.end(), [&](const auto& letter) { return lane_of(letter.kind) == lane; });
-      if (next == peer.waiting.end()) break;
-      const auto room = peer.mailbox.reserve(lane);
-      if (!room) break;
-      if (image_bytes(*next) <= room->size()) {
-        peer.mailbox.post(lane, store::encode(*next, *room));
-        moved = true;
-      } else {
-        log_.write("letter_dropped",
-                   {{"kind", std::string(store::name_of(next->kind))}, {"reason", std::string("too large")}});
-      }
-      next = peer.waiting.erase(next);
-    }
-  }
+  for (const auto lane : {Lane::control, Lane::bulk})
+    while (peer.waiting.next([&](const auto& letter) { return lane_of(letter.kind) == lane; },
+                             [&](const auto& letter) { return put(peer, lane, letter); }))
+      moved = true;
   return moved;
+}
+
+// False: the outbox is full.
+bool Gateway::put(Correspondent& peer, Lane lane, const store::Letter& letter) {
+  const auto room = peer.mailbox.reserve(lane);
+  if (!room) return false;
+  if (image_bytes(letter) <= room->size())
+    peer.mailbox.post(lane, store::encode(letter, *room));
+  else
+    log_.write("letter_dropped",
+               {{"kind", std::string(store::name_of(letter.kind))}, {"reason", std::string("too large")}});
+  return true;
 }
 
 void Gateway::write_notes() {

@@ -10,6 +10,7 @@ void Protocol::note_offer(FragmentId f) {
   note("offer", {{"fragment", std::uint64_t{f.value}},
                  {"version", offer.base},
                  {"serial", offer.serial},
+                 {"follows", state(f).newest_serial(config_.self)},
                  {"steps", offer.steps},
                  {"tokens", offer.tokens},
                  {"steward", name_of(offer.sent_to)}});

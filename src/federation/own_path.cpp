@@ -31,7 +31,7 @@ std::vector<const OwnPath::Mark*> OwnPath::chain(std::uint64_t serial) const {
 
 void OwnPath::mark(std::uint64_t serial, std::uint64_t follows, store::Values gradient) {
   ATOLL_EXPECT(find(follows) && serial > marks_.back().serial, "serial " + std::to_string(serial));
-  marks_.push_back({serial, follows, tokens_, std::move(gradient)});
+  marks_.push_back({serial, follows, steps_, tokens_, std::move(gradient)});
   for (auto at = marks_.begin() + 2; marks_.size() > most_marks && at != marks_.end() - 1;)
     if (at->serial == follows)
       ++at;
@@ -80,16 +80,21 @@ std::uint64_t OwnPath::tokens_behind(std::uint64_t serial) const {
   return tokens_ - std::max(dropped_at_, at ? at->tokens : 0);
 }
 
+std::uint64_t OwnPath::steps_behind(std::uint64_t serial) const {
+  const auto* at = find(serial);
+  return steps_ - (at ? at->steps : 0);
+}
+
 void OwnPath::follow(std::uint64_t to, std::uint64_t begins) {
   if (find(to)) return;
   const auto* at = find(begins);
   ATOLL_EXPECT(at, "mark " + std::to_string(begins));
   const auto place = std::ranges::lower_bound(marks_, to, {}, &Mark::serial);
-  marks_.insert(place, {to, begins, at->tokens, nullptr});
+  marks_.insert(place, {to, begins, at->steps, at->tokens, nullptr});
 }
 
 void OwnPath::restart(std::uint64_t serial, std::optional<std::uint64_t> pending) {
-  std::vector<Mark> kept{{serial, serial, tokens_, nullptr}};
+  std::vector<Mark> kept{{serial, serial, steps_, tokens_, nullptr}};
   if (const auto* at = pending ? find(*pending) : nullptr) {
     kept.push_back(*at);
     kept.back().follows = serial;

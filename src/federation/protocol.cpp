@@ -21,7 +21,7 @@ Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
                "an offer is answered before the next one");
   for (auto& s : fragments_) {  // the path begins with this start
     s.path = OwnPath(s.newest_serial(config_.self));
-    s.path.walked(s.tokens_since);
+    s.path.walked(s.steps_since, s.tokens_since);
     if (!s.outstanding) continue;
     s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
     s.outstanding->start = start_of(s);
@@ -95,7 +95,7 @@ void Protocol::stepped(std::uint64_t tokens, Seconds now, std::uint64_t steps) {
   for (auto& s : fragments_) {
     s.steps_since += steps;
     s.tokens_since += steps * tokens;
-    s.path.walked(steps * tokens);
+    s.path.walked(steps, steps * tokens);
   }
 }
 
@@ -111,7 +111,7 @@ void Protocol::discard_progress() {
     s.path.restart(newest);
     s.steps_since = s.tokens_since = 0;
     s.outstanding.reset();
-    adoptions_.push_back({{f}, s.version, s.anchor, nullptr, newest});
+    adoptions_.push_back({{f}, s.version, s.anchor, nullptr, newest, newest, false});
   }
 }
 

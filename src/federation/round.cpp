@@ -119,8 +119,8 @@ void Protocol::advance(FragmentId f, FragmentState next, Line line, Progress pro
   using Work = FragmentState::Work;
   auto& s = state(f);
   const bool nothing_new = next.newest_serial(config_.self) == s.newest_serial(config_.self);  // of ours
-  const bool on_its_way = line == Line::same && s.outstanding && nothing_new &&
-                          next.version <= s.outstanding->base + config_.staleness;
+  const bool on_its_way =
+      line == Line::same && s.outstanding && nothing_new && next.version <= s.outstanding->base + config_.staleness;
   const auto work = progress == Progress::drop && nothing_new ? Work::drop
                     : config_.keeps_progress                  ? Work::keep
                                                               : Work::overwrite;
@@ -141,14 +141,16 @@ void Protocol::advance(FragmentId f, FragmentState next, Line line, Progress pro
   round.opened_at.reset();
   round.quorum_at.reset();
   round.snapshot_asked_at.reset();
-  adoptions_.push_back({f, s.version, s.anchor, std::move(rest.base), rest.begins});
+  adoptions_.push_back(
+      {f, s.version, s.anchor, std::move(rest.base), s.newest_serial(config_.self), rest.begins, false});
 }
 
 // Eager updates and naive delay: the next steps do not begin at the own parameters. Undone when the offer is answered.
 void Protocol::go_on_from_start(FragmentId f) {
   auto& s = state(f);
   s.outstanding->start = start_of(s);
-  adoptions_.push_back({f, s.version, s.outstanding->start, s.outstanding->parameters, s.newest_serial(config_.self)});
+  const auto holds = s.newest_serial(config_.self);
+  adoptions_.push_back({f, s.version, s.outstanding->start, s.outstanding->parameters, holds, holds, true});
 }
 
 store::Values Protocol::start_of(const FragmentState& s) const {

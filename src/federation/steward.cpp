@@ -35,9 +35,9 @@ bool Protocol::expected(SiteId site, FragmentId f) const {
 std::string Protocol::obstacle(const Letter& in) const {
   const auto f = in.fragment;
   const auto& s = state(f);
+  if (in.serial <= s.newest_serial(in.site)) return "duplicate";
   if (closed(f) || in.version + config_.staleness < s.version) return "stale";
   if (in.tokens == 0) return "no_tokens";
-  if (in.serial <= s.newest_serial(in.site)) return "duplicate";
   if (in.version > s.version) return "";
   if (in.parent != s.digest_at(in.version)) return "other_branch";
   if (in.follows != s.newest_serial(in.site)) return "overtaken";  // the anchor holds some of it already

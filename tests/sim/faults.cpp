@@ -70,6 +70,7 @@ void World::start(std::uint32_t i) {
   site.held.clear();
   for (const auto& s : fragments) site.held.emplace_back(s.version, s.digest);
   site.adoptions.clear();
+  site.noted_lost.assign(plan_.fragments, 0);
   site.start = ++starts_;
   site.incarnation = config.incarnation;
   site.started = now_;

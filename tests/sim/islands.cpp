@@ -1,5 +1,6 @@
 // The training side of a site as in src/app, and what the ledger sees of it.
 #include <algorithm>
+#include <cmath>
 #include <format>
 
 #include "atoll/outer/mixing.hpp"
@@ -55,49 +56,74 @@ void World::step(std::uint32_t i) {
 
   ++island.steps;
   ++counts_.steps;
-  for (auto& values : island.parameters)
-    for (auto& value : values) value += static_cast<float>(dice_.real(-0.1, 0.1));
-  for (auto& contents : island.contents) contents.add(inner_steps_);
+  std::vector<float> by;
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    auto& parameters = island.parameters[f];
+    by.resize(parameters.size());
+    for (auto& value : by) value = static_cast<float>(dice_.real(-0.1, 0.1));
+    for (std::size_t k = 0; k < by.size(); ++k) parameters[k] += by[k];
+    island.work[f].step(inner_steps_, by);
+  }
   ++inner_steps_;
-  site.protocol->stepped(tokens_per_step);
+  site.protocol->stepped(tokens_per_step, now());
 }
 
 void World::offer(std::uint32_t i, FragmentId f) {
   auto& site = sites_[i];
-  auto& island = site.island;
-  const auto& values = island.parameters[f.value];
-  auto& offered = island.offered[f.value];
-  offered = {std::make_shared<const std::vector<float>>(values), island.contents[f.value]};
-  auto gradient = offered.contents;
-  gradient -= ledger_.contents(f, site.protocol->fragments()[f.value].anchor);
-  site.offering.emplace(f, std::move(gradient));
-  site.protocol->offer(f, offered.parameters, now());
+  check_parameters(i, f, site.protocol->fragments()[f.value].anchor);
+  site.offering = f;
+  site.protocol->offer(f, std::make_shared<const std::vector<float>>(site.island.parameters[f.value]), now());
   examine(i);
   site.offering.reset();
 }
 
+// Parameters are an anchor, and the site's own work that it does not hold.
+void World::check_parameters(std::uint32_t i, FragmentId f, const store::Values& anchor) const {
+  const auto& island = sites_[i].island;
+  const auto rest = island.work[f.value].rest();
+  auto all = rest.steps;
+  all += ledger_.contents(f, anchor);
+  if (!rest.steps.once() || !all.once())
+    throw Broken(std::format("site{} fragment {}: parameters do not hold each step once:{}{}", i, f.value, all.text(),
+                             rest.steps.text()));
+  for (std::size_t k = 0; k < rest.moved.size(); ++k)
+    if (std::abs(island.parameters[f.value][k] - (*anchor)[k] - rest.moved[k]) > 1e-3)
+      throw Broken(
+          std::format("site{} fragment {}: parameters are not the anchor and the site's own work: {} is not "
+                      "{} and {}",
+                      i, f.value, island.parameters[f.value][k], (*anchor)[k], rest.moved[k]));
+}
+
 void World::adopt(std::uint32_t i) {
+  for (const auto& pending : std::exchange(sites_[i].adoptions, {})) adopt(i, pending);
+}
+
+void World::adopt(std::uint32_t i, const PendingAdoption& pending) {
   auto& site = sites_[i];
-  auto& island = site.island;
-  for (auto& [adoption, anchor, base, had_history] : site.adoptions) {
-    const auto f = adoption.fragment.value;
-    auto& contents = island.contents[f];
-    if (adoption.base) {
-      outer::rebase(island.parameters[f], *adoption.anchor, *adoption.base);
-      contents -= base;
-      contents += anchor;
-    } else {
-      const auto dropped = had_history ? contents.beyond(anchor, site.first_step) : 0;
-      if (dropped > 0) say([&] { return std::format("site{} fragment {} DROPS {} steps", i, f, dropped); });
-      counts_.steps_dropped += dropped;
-      island.parameters[f] = *adoption.anchor;
-      contents = anchor;
-    }
-    if (!contents.once())
-      throw Broken(std::format("site{} fragment {} version {}: parameters do not hold each step once:{}", i, f,
-                               adoption.version, contents.text()));
+  const auto& adoption = pending.adoption;
+  const auto f = adoption.fragment;
+  auto& parameters = site.island.parameters[f.value];
+  auto& work = site.island.work[f.value];
+  if (adoption.is_start) return outer::rebase(parameters, *adoption.anchor, *adoption.base);
+  if (adoption.base && plan_.protocol.keeps_progress) {
+    work.follow(adoption.holds, adoption.begins);
+    outer::rebase(parameters, *adoption.anchor, *adoption.base);
+  } else {
+    work.restart(adoption.holds);
+    parameters = *adoption.anchor;
   }
-  site.adoptions.clear();
+  if (plan_.protocol.after_offer == AfterOffer::own) check_parameters(i, f, adoption.anchor);
+
+  const auto& offer = site.protocol->fragments()[f.value].outstanding;
+  const auto lost = work.newly_lost(ledger_.contents(f, adoption.anchor),
+                                    offer ? ledger_.offer(i, offer->serial) : Contents(), site.first_step);
+  if (lost > 0) say([&] { return std::format("site{} fragment {} LOSES {} steps", i, f.value, lost); });
+  auto& noted = site.noted_lost[f.value];
+  if (lost * tokens_per_step > noted)
+    throw Broken(std::format("site{} fragment {}: {} tokens are lost, and {} are said to be", i, f.value,
+                             lost * tokens_per_step, noted));
+  noted -= lost * tokens_per_step;
+  if (pending.had_history) counts_.steps_dropped += lost;
 }
 
 void World::checkpoint(std::uint32_t i) {
@@ -152,11 +178,9 @@ void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const
   auto& site = sites_[i];
   for (const auto& note : notes) {
     say([&] { return "site" + std::to_string(i) + "   " + text_of(note); });
-    if (note.event == "offer" && site.offering) {
-      const auto serial = field<std::uint64_t>(note, "serial");
-      if (!ledger_.knows_offer(i, serial))
-        ledger_.offered(i, serial, field<std::uint64_t>(note, "tokens"), tokens_per_step, site.offering->second);
-    }
+    if (note.event == "tokens_lost")
+      site.noted_lost[field<std::uint64_t>(note, "fragment")] += field<std::uint64_t>(note, "tokens");
+    if (note.event == "offer" && site.offering) note_offer(i, note);
     if (note.event != "commit" || field<std::string>(note, "steward") != plan_.protocol.sites[i]) continue;
     ++counts_.commits;
     const FragmentId f{static_cast<std::uint32_t>(field<std::uint64_t>(note, "fragment"))};
@@ -174,17 +198,19 @@ void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const
   }
 }
 
+void World::note_offer(std::uint32_t i, const Note& note) {
+  const auto serial = field<std::uint64_t>(note, "serial");
+  if (ledger_.knows_offer(i, serial)) return;
+  auto& work = sites_[i].island.work[sites_[i].offering->value];
+  ledger_.offered(i, serial, field<std::uint64_t>(note, "tokens"), tokens_per_step, work.rest().steps);
+  work.mark(serial);
+}
+
 void World::take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions) {
   auto& site = sites_[i];
   for (auto& adoption : adoptions) {
-    const auto f = adoption.fragment;
-    PendingAdoption pending{std::move(adoption), {}, {}, false};
+    PendingAdoption pending{std::move(adoption), false};
     pending.had_history = std::ranges::any_of(site.held, [](const auto& held) { return held.first > 0; });
-    pending.anchor = ledger_.contents(f, pending.adoption.anchor);
-    const auto& offered = site.island.offered[f.value];
-    if (pending.adoption.base)
-      pending.base =
-          pending.adoption.base == offered.parameters ? offered.contents : ledger_.contents(f, pending.adoption.base);
     site.adoptions.push_back(std::move(pending));
   }
 }

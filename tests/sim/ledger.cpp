@@ -1,5 +1,6 @@
 #include "ledger.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <format>

@@ -47,14 +47,18 @@ class Ledger {
   [[nodiscard]] bool knows_offer(std::uint32_t site, std::uint64_t serial) const {
     return offers_.contains({site, serial});
   }
+  /// The steps that an offer holds.
+  [[nodiscard]] const Contents& offer(std::uint32_t site, std::uint64_t serial) const {
+    return offers_.at({site, serial});
+  }
 
  private:
   struct Hash {
     std::size_t operator()(const Digest& digest) const;
   };
-  std::vector<std::unordered_map<Digest, Entry, Hash>> entries_;    ///< by fragment
-  std::vector<std::unordered_map<std::uint64_t, Digest>> by_bits_;  ///< by fragment: hash of the anchor's bits
-  std::map<std::pair<std::uint32_t, std::uint64_t>, Contents> offers_;
+  std::vector<std::unordered_map<Digest, Entry, Hash>> entries_;        ///< by fragment
+  std::vector<std::unordered_map<std::uint64_t, Digest>> by_bits_;      ///< by fragment: hash of the anchor's bits
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Contents> offers_;  ///< by site and serial
 };
 
 }  // namespace Atoll::federation::sim

@@ -54,8 +54,7 @@ World::World(std::uint64_t seed, Trace trace)
     p.bulk_time = dice_.real(0.01, slow_links && dice_.chance(0.3) ? 2 : 0.5);
   }
   Island first;
-  first.offered.resize(plan_.fragments);
-  first.contents.resize(plan_.fragments);
+  first.work.resize(plan_.fragments);
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
     std::vector<float> values(dice_.whole(3, 5));
     for (auto& value : values) value = static_cast<float>(dice_.real(-1, 1));
@@ -75,9 +74,9 @@ std::string World::describe() const {
   return std::format(
       "{} sites, {} fragments, quorum {}, grace {:.2f} s, H {}, tau {}, faults until {:.1f} s about every "
       "{:.1f} s, loss {:.3f}, duplication {:.3f}, {} tokens",
-      plan_.sites, plan_.fragments, plan_.protocol.quorum, plan_.protocol.grace.longest.count(), plan_.schedule.inner_steps,
-      plan_.schedule.overlap, plan_.faults_end, plan_.seconds_per_fault, plan_.loss, plan_.duplication,
-      plan_.protocol.total_tokens);
+      plan_.sites, plan_.fragments, plan_.protocol.quorum, plan_.protocol.grace.longest.count(),
+      plan_.schedule.inner_steps, plan_.schedule.overlap, plan_.faults_end, plan_.seconds_per_fault, plan_.loss,
+      plan_.duplication, plan_.protocol.total_tokens);
 }
 
 void World::at(double time, Kind kind, std::uint32_t a, std::uint32_t b, std::uint64_t mark) {

@@ -15,6 +15,7 @@
 #include "atoll/outer/schedule.hpp"
 #include "dice.hpp"
 #include "ledger.hpp"
+#include "own_work.hpp"
 
 namespace Atoll::federation::sim {
 
@@ -59,18 +60,12 @@ class World {
  private:
   struct PendingAdoption {
     Adoption adoption;
-    Contents anchor, base;
     bool had_history = false;  ///< before
-  };
-  struct Offered {  ///< the last offer of a fragment
-    store::Values parameters;
-    Contents contents;
   };
   struct Island {  ///< what a checkpoint holds
     std::vector<FragmentState> fragments;
     std::vector<std::vector<float>> parameters;
-    std::vector<Contents> contents;  ///< of the parameters, by fragment
-    std::vector<Offered> offered;
+    std::vector<OwnWork> work;  ///< by fragment
     std::uint64_t steps = 0;
   };
   struct Site {
@@ -79,7 +74,8 @@ class World {
     std::deque<Island> checkpoints;
     std::deque<PendingAdoption> adoptions;
     std::vector<std::pair<Version, Digest>> held;  ///< by fragment, as of the last look of the ledger
-    std::optional<std::pair<FragmentId, Contents>> offering;
+    std::vector<std::uint64_t> noted_lost;         ///< by fragment: tokens that this start says are lost
+    std::optional<FragmentId> offering;
     std::uint64_t start = 0;  ///< number of this start: events of earlier ones are void
     Incarnation incarnation = 0;
     double started = 0, finished_at = 0, leave_until = 0, step_time = 0.5;
@@ -150,10 +146,13 @@ class World {
   // islands.cpp: the training side, and what the ledger sees
   void step(std::uint32_t i);
   void adopt(std::uint32_t i);
+  void adopt(std::uint32_t i, const PendingAdoption& pending);
+  void check_parameters(std::uint32_t i, FragmentId f, const store::Values& anchor) const;
   void offer(std::uint32_t i, FragmentId f);
   void checkpoint(std::uint32_t i);
   void examine(std::uint32_t i);
   void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
+  void note_offer(std::uint32_t i, const Note& note);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
   void check_agreement();
   void check_end();

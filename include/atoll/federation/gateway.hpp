@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "atoll/core/event_log.hpp"
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
+#include "atoll/federation/waiting_letters.hpp"
 
 namespace Atoll::federation {
 
@@ -78,7 +78,7 @@ class Gateway {
   struct Correspondent {
     std::string name;
     Mailbox mailbox;
-    std::deque<store::Letter> waiting;
+    WaitingLetters waiting;
     bool alive = false;  ///< its island, as the protocol is told
     Link link;
     std::string refusal;
@@ -93,6 +93,7 @@ class Gateway {
   [[nodiscard]] bool collect(Correspondent& peer);
   void dispatch();
   [[nodiscard]] bool post(Correspondent& peer);
+  [[nodiscard]] bool put(Correspondent& peer, Lane lane, const store::Letter& letter);
   void write_notes();
 
   Protocol protocol_;

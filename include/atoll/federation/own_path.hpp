@@ -20,7 +20,10 @@ class OwnPath {
   /// The path begins at mark `serial`: a line that holds it lacks nothing.
   explicit OwnPath(std::uint64_t serial = 0) { restart(serial); }
 
-  void walked(std::uint64_t tokens) noexcept { tokens_ += tokens; }
+  void walked(std::uint64_t steps, std::uint64_t tokens) noexcept {
+    steps_ += steps;
+    tokens_ += tokens;
+  }
   /// An offer of all that lies behind mark `follows` was taken. @pre `follows` is a mark, `serial` is newer than all
   void mark(std::uint64_t serial, std::uint64_t follows, store::Values gradient);
 
@@ -34,6 +37,8 @@ class OwnPath {
   [[nodiscard]] Rest behind(const store::Values& anchor, std::uint64_t from, std::uint64_t to) const;
   /// Tokens walked behind mark `serial` and not dropped before.
   [[nodiscard]] std::uint64_t tokens_behind(std::uint64_t serial) const;
+  /// Inner steps walked behind mark `serial`.
+  [[nodiscard]] std::uint64_t steps_behind(std::uint64_t serial) const;
 
   /// The parameters went over to a line that holds `to`; what it lacks begins at mark `begins`.
   void follow(std::uint64_t to, std::uint64_t begins);
@@ -48,7 +53,7 @@ class OwnPath {
   struct Mark {
     std::uint64_t serial = 0;
     std::uint64_t follows = 0;
-    std::uint64_t tokens = 0;  ///< walked up to here
+    std::uint64_t steps = 0, tokens = 0;  ///< walked up to here
     store::Values gradient;    ///< from `follows` to here; null: nothing
   };
 
@@ -57,7 +62,7 @@ class OwnPath {
   void drop(std::vector<Mark>::iterator mark);
 
   std::vector<Mark> marks_;  ///< ordered by serial; never empty
-  std::uint64_t tokens_ = 0;
+  std::uint64_t steps_ = 0, tokens_ = 0;
   std::uint64_t dropped_at_ = 0;  ///< tokens walked when the parameters last became an anchor
 };
 

@@ -70,7 +70,9 @@ struct Adoption {
   Version version = 0;
   store::Values anchor;
   store::Values base;        ///< what the local progress is measured from; null: there is none to keep
+  std::uint64_t holds = 0;   ///< serial of the newest own offer in `anchor`
   std::uint64_t begins = 0;  ///< serial of the own offer behind which that progress lies
+  bool is_start = false;     ///< `anchor` is only where this site goes on from until its offer is answered
 };
 
 /// "Write this to the event log."
