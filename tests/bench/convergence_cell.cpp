@@ -8,47 +8,54 @@
 namespace Atoll::bench {
 namespace {
 
-constexpr double inner_steps = 30;  // H of all cells; only the latency of the late ones needs it here
+constexpr std::uint64_t inner_steps = 30;  // H
+
+using federation::AfterOffer;
+using outer::Mixing;
+
+/// A cell in few words: another one with another name and some changes.
+template <class Change>
+Cell variant(Cell cell, std::string_view name, Change change) {
+  cell.name = name;
+  change(cell);
+  return cell;
+}
+
+void overlap(Cell& cell, std::uint64_t tau) {
+  cell.overlap = tau;
+  cell.offer_seconds = static_cast<double>(tau) - 0.6;  // a commit comes half a step before it is due
+}
 
 std::vector<Cell> all_cells() {
-  using outer::Mixing;
   const Cell streaming{.name = {}, .sites = 2, .fragments = 3, .mixing = Mixing::blend, .alpha = 0.5F};
-  const auto overlapped = [](Cell cell, std::string_view name, std::uint64_t tau) {
-    cell.name = name;
-    cell.overlap = tau;
-    cell.offer_seconds = static_cast<double>(tau) - 0.6;  // a commit comes half a step before it is due
-    return cell;
-  };
-  auto rebased = streaming;
-  rebased.mixing = Mixing::rebase;
-  rebased.alpha = 0;
-  const Cell late{.name = {}, .sites = 2, .offer_seconds = inner_steps - 0.6, .pace = Pace::goes_on, .overlap = 30};
+  auto late = variant({}, {}, [](Cell& c) { c.sites = 2, c.pace = Pace::goes_on, overlap(c, inner_steps); });
   const Cell slow{
-      .name = {}, .sites = 4, .step_seconds = {1, 1, 1, 4}, .jitter = 0.02, .pace = Pace::goes_on, .quorum = 1};
-  const auto named = [](Cell cell, std::string_view name, auto change) {
-    cell.name = name;
-    change(cell);
-    return cell;
-  };
+      .name = {}, .sites = 4, .step_seconds = {1, 1, 1, 4}, .jitter = 0.1, .pace = Pace::goes_on, .quorum = 1};
+  auto asynchronous = variant(slow, {}, [](Cell& c) { c.step_seconds = {1, 1.3, 2.6, 5.7}, c.staleness = 16; });
   return {
       {.name = "data_parallel"},
       {.name = "diloco_2", .sites = 2},
       {.name = "diloco_4", .sites = 4},
       {.name = "diloco_8", .sites = 8},
-      overlapped(streaming, "streaming_tau1_blend", 1),
-      overlapped(streaming, "streaming_tau5_blend", 5),
-      overlapped(rebased, "streaming_tau5_rebase", 5),
-      named(late, "late_rebase", [](Cell&) {}),
-      {.name = "dropped_half",
-       .sites = 4,
-       .jitter = 0.02,
-       .dropped = 0.5,
-       .pace = Pace::goes_on,
-       .quorum = 1,
-       .grace = 2},
-      named(slow, "slow_no_grace", [](Cell&) {}),
-      named(slow, "slow_grace", [](Cell& c) { c.grace = 2; }),
-      named(slow, "slow_all", [](Cell& c) { c.quorum = 0; }),
+      variant(streaming, "streaming_tau1_blend", [](Cell& c) { overlap(c, 1); }),
+      variant(streaming, "streaming_tau5_blend", [](Cell& c) { overlap(c, 5); }),
+      variant(streaming, "streaming_tau5_rebase",
+              [](Cell& c) { overlap(c, 5), c.mixing = Mixing::rebase, c.alpha = 0; }),
+      variant(late, "late_naive", [](Cell& c) { c.after_offer = AfterOffer::anchor; }),
+      variant(late, "late_eager", [](Cell& c) { c.after_offer = AfterOffer::eager; }),
+      variant(late, "late_rebase", [](Cell&) {}),
+      variant({}, "dropped_half",
+              [](Cell& c) {
+                c.sites = 4, c.jitter = 0.02, c.dropped = 0.5;
+                c.pace = Pace::goes_on, c.quorum = 1, c.grace = 2;
+              }),
+      variant(slow, "slow_no_grace", [](Cell&) {}),
+      variant(slow, "slow_no_grace_late", [](Cell& c) { c.staleness = 4; }),
+      variant(slow, "slow_grace", [](Cell& c) { c.grace = 2; }),
+      variant(slow, "slow_grace_adaptive", [](Cell& c) { c.overlap = 5, c.grace = 10, c.grace_slack = 1; }),
+      variant(slow, "slow_all", [](Cell& c) { c.quorum = 0; }),
+      variant(asynchronous, "async_nesterov", [](Cell&) {}),
+      variant(asynchronous, "async_nesterov_dynamic", [](Cell& c) { c.rounds = Rounds::dynamic; }),
   };
 }
 
@@ -92,9 +99,11 @@ app::FederationFile federation_of(const Cell& cell, const Sizes& sizes) {
   protocol.federation = federation.name;
   protocol.configuration = store::digest_of(federation.name);
   protocol.quorum = cell.quorum == 0 ? cell.sites : cell.quorum;
-  protocol.grace = Seconds{cell.grace};
+  protocol.grace = {.longest = Seconds{cell.grace}, .slack_share = cell.grace_slack, .overlap = cell.overlap};
+  protocol.staleness = cell.staleness;
+  protocol.staleness_decay = 1;
+  protocol.after_offer = cell.after_offer;
   protocol.catch_up_after = protocol.resend_after = protocol.ask_again_after = Seconds{1000};  // no letter is lost here
-  protocol.status_interval = Seconds{5};
   protocol.outer_learning_rate = static_cast<float>(sizes.outer_rate);
   protocol.outer_momentum = 0.9F;
   protocol.keeps_progress = cell.mixing == outer::Mixing::rebase || cell.alpha > 0;

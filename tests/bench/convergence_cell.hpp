@@ -12,6 +12,9 @@ namespace Atoll::bench {
 /// Do the inner steps wait for a commit that is due?
 enum class Pace { waits, goes_on };
 
+/// How many inner steps a site makes for one offer: all H, or a slow one fewer (dynamic local steps).
+enum class Rounds { equal, dynamic };
+
 /// One row of the convergence table: how the sites exchange. Times are virtual; the fastest site makes an inner step in
 /// one second.
 struct Cell {
@@ -29,7 +32,11 @@ struct Cell {
   outer::Mixing mixing = outer::Mixing::rebase;
   float alpha = 0;
   std::uint32_t quorum = 0;  ///< 0 = all sites
-  double grace = 0;          ///< [virtual seconds]
+  double grace = 0;          ///< [virtual seconds], the longest
+  double grace_slack = 0;    ///< gamma; 0: the grace window is fixed
+  Version staleness = 0;     ///< S
+  federation::AfterOffer after_offer = federation::AfterOffer::own;
+  Rounds rounds = Rounds::equal;
 };
 
 /// The cell of that name. @throws ConfigError  there is none

@@ -50,9 +50,14 @@ Outcome VirtualFederation::train(std::uint64_t total, std::uint64_t validation_b
   auto& [inner, protocol, progress, waiting] = *sites_.front();
   outcome_.tokens_merged = protocol.tokens_merged() / inner.plan().count();
   outcome_.validation_loss = inner.trainer().loss(inner.validation(validation_batches), anchors());
-  for (auto& site : sites_)
-    for (const auto& [reason, count] : site->protocol.refused()) outcome_.refused[reason] += count;
+  for (const auto& site : sites_) tell(site->protocol);
   return outcome_;
+}
+
+void VirtualFederation::tell(const Protocol& protocol) {
+  for (const auto& [reason, count] : protocol.refused()) outcome_.refused[reason] += count;
+  for (const auto& [reason, tokens] : protocol.tokens_lost())
+    outcome_.tokens_lost += tokens / protocol.fragments().size();
 }
 
 void VirtualFederation::pass(double seconds) {
@@ -109,7 +114,7 @@ void VirtualFederation::step(std::uint32_t i) {
   auto& site = *sites_[i];
   if (outcome_.tokens >= total_) return;
   site.inner.step(federation_.learning_rate.at(site.progress_tokens));
-  site.protocol.stepped(site.inner.tokens_per_step());
+  site.protocol.stepped(site.inner.tokens_per_step(), now());
   outcome_.tokens += site.inner.tokens_per_step();
   exchange(i);
   site.waiting = cell_.pace == Pace::waits && has_open_round(site);
@@ -122,12 +127,15 @@ void VirtualFederation::exchange(std::uint32_t i) {
   auto& site = *sites_[i];
   adopt_all(site);  // first: an offer is relative to the newest anchor
   for (std::uint32_t f = 0; f < federation_.fragments; ++f) {
-    if (!federation_.schedule.offers({f}, site.inner.steps()) || !site.protocol.may_offer({f})) continue;
-    if (uniform() < cell_.dropped) continue;
-    offer(site, {f});
+    if (is_due(site, {f}) && site.protocol.may_offer({f}) && uniform() >= cell_.dropped) offer(site, {f});
   }
   adopt_all(site);  // a steward that needs nobody else commits at once
   site.progress_tokens = site.protocol.progress_tokens();
+}
+
+bool VirtualFederation::is_due(const Site& site, FragmentId f) const {
+  if (cell_.rounds == Rounds::equal) return federation_.schedule.offers(f, site.inner.steps());
+  return site.protocol.fragments()[f.value].steps_since >= site.protocol.local_steps(federation_.schedule.inner_steps);
 }
 
 void VirtualFederation::adopt_all(Site& site) {

@@ -59,8 +59,10 @@ class VirtualFederation {
   void step(std::uint32_t site);
   void exchange(std::uint32_t site);
   void adopt_all(Site& site);
+  [[nodiscard]] bool is_due(const Site& site, FragmentId f) const;
   [[nodiscard]] bool has_open_round(const Site& site) const;
   void settle(std::uint32_t site);
+  void tell(const federation::Protocol& protocol);
   void run(const Event& event);
   void run_next();
   void pass(double seconds);
