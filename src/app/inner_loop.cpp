@@ -8,10 +8,15 @@
 namespace Atoll::app {
 namespace {
 
+outer::TensorKind kind_of(const model::ParameterInfo& parameter) {
+  if (parameter.shape.size() < 2) return outer::TensorKind::vector;
+  return parameter.layer < 0 ? outer::TensorKind::embedding : outer::TensorKind::matrix;
+}
+
 outer::FragmentPlan plan_for(const FederationFile& federation, const model::Trainer& trainer) {
   std::vector<outer::TensorRange> tensors;
   for (const auto& p : trainer.layout())
-    tensors.push_back({static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count), p.layer});
+    tensors.push_back({static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count), p.layer, kind_of(p)});
   return {tensors, federation.fragments, federation.fragmentation};
 }
 

@@ -9,6 +9,7 @@ if(device IN_LIST ATOLL_MODULES)
 endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 
 if(model IN_LIST ATOLL_MODULES)

@@ -121,8 +121,9 @@ void Protocol::receive_snapshot_request(const Letter& in, Seconds now) {
   out.fragment = in.fragment;
   out.version = s.version;
   out.anchor = s.digest;
-  // Says that what the asking site holds lies on our own line, so it may take this one fragment alone.
+  // Whether what the asking site holds lies on our own line, so that it may take this one fragment alone.
   if (s.digest_at(in.version) == in.anchor) out.parent = in.anchor;
+  out.fragments = s.recent_line();
   out.tokens = s.tokens_merged;
   out.offers = s.newest;
   out.values = s.anchor;
@@ -140,7 +141,7 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   next.momentum = in.momentum;
   next.tokens_merged = in.tokens;
   next.newest = in.offers;
-  next.remember();
+  next.take_line(in.fragments);
   if (next.digest != in.anchor) return refuse(in, "digest");
 
   if (joining_) {
@@ -149,19 +150,17 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
     joining_->bytes += (in.values->size() + in.momentum->size()) * sizeof(float);
     // A later one may follow a commit that we had already put on top: the newer version stays.
     auto& staged = joining_->staged[f.value];
-    if (!staged || staged->version < next.version) {
-      next.history = {next.history.front(), {next.version, next.digest}};
-      staged = std::move(next);
-    }
+    if (!staged || staged->version < next.version) staged = std::move(next);
     const auto there = [](const auto& fragment) { return fragment.has_value(); };
     if (std::ranges::all_of(joining_->staged, there)) finish_joining(now);
     return;
   }
   if (in.version <= state(f).version) return refuse(in, "stale");
-  const auto& ours = state(f).history;
-  const bool same_line = std::ranges::any_of(ours, [&](const auto& entry) { return entry.second == in.parent; });
-  if (same_line && in.parent != state(f).digest) {
-    // A commit came while it was on its way: whose offers it holds of us is not known any more.
+  const auto& s = state(f);
+  const auto there = next.digest_at(s.version);
+  const bool same_line = there == s.digest || in.parent == s.digest;
+  if (!same_line && !there && std::ranges::find(s.history, in.parent, &VersionDigest::second) != s.history.end()) {
+    // We have gone on since we asked, and its history does not reach down to where we are.
     rounds_[f.value].snapshot_asked_at.reset();
     ask_snapshot(in.site, f, now);
     return refuse(in, "overtaken");
@@ -226,7 +225,7 @@ void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Line line, Progr
 void Protocol::forget_common_work(FragmentId f) {
   if (state(f).path.marks() == 1) return;
   const auto has_it = [&](const Peer& peer) {
-    if (peer.incarnation == 0 || peer.left == peer.incarnation) return true;
+    if (&peer == &peers_[config_.self.value] || (peer.incarnation != 0 && peer.left == peer.incarnation)) return true;
     if (!peer.status) return false;
     const auto& theirs = peer.status->fragments[f.value];
     return relation(f, theirs) == Relation::same ||

@@ -1,6 +1,7 @@
 #include "atoll/federation/fragment_state.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "atoll/outer/merge.hpp"
 #include "atoll/outer/mixing.hpp"
@@ -83,12 +84,14 @@ OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending
     next.tokens_since = std::min(next.tokens_since, path.tokens_behind(rest.begins));
     return rest;
   }
+  const auto from = newest_serial(self);
   if (work == Work::overwrite && outstanding && !merged)
     rest.tokens_lost = path.tokens_behind(outstanding->serial) + (on_its_way ? 0 : outstanding->tokens);
   else if (rest.base)
-    rest.tokens_lost = path.tokens_behind(to);
+    rest.tokens_lost = path.tokens_behind(std::max(from, to));
+  if (rest.base) rest.tokens_lost += path.tokens_between(to, from);
   if (work == Work::drop) rest.base = nullptr;
-  next.path.restart(to, on_its_way ? std::optional(outstanding->serial) : std::nullopt);
+  next.path.restart(to);
   next.steps_since = on_its_way ? outstanding->steps : 0;
   next.tokens_since = on_its_way ? outstanding->tokens : 0;
   return rest;
@@ -114,6 +117,26 @@ void FragmentState::remember() {
   history.emplace_back(version, digest);
   // Version 0 stays: every site starts there, so a newcomer is always known as an ancestor.
   if (history.size() > remembered_versions) history.erase(history.begin() + 1);
+}
+
+std::vector<store::FragmentStatus> FragmentState::recent_line() const {
+  std::vector<store::FragmentStatus> line;
+  for (auto at = history.size() - std::min(history.size(), sent_versions); at < history.size(); ++at)
+    line.push_back({history[at].first, history[at].second, 0, 0, {}});
+  return line;
+}
+
+void FragmentState::take_line(const std::vector<store::FragmentStatus>& line) {
+  std::vector<VersionDigest> known;
+  const auto on_it = [&](const auto& entry) { return digest_at(entry.version) == entry.anchor; };
+  // Below a version that both know, our own history is that of the line, too.
+  if (const auto shared = std::ranges::find_if(line, on_it); shared != line.end())
+    std::ranges::copy_if(history, std::back_inserter(known), [&](const auto& h) { return h.first < shared->version; });
+  if (known.empty()) known.push_back(history.front());
+  for (const auto& entry : line)
+    if (entry.version > known.back().first && entry.version < version) known.emplace_back(entry.version, entry.anchor);
+  history = std::move(known);
+  remember();
 }
 
 void FragmentState::note_offers(const std::vector<store::OfferRecord>& offers) {

@@ -36,7 +36,7 @@ Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::
   const auto in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
   Geometry geometry;
   geometry.slot_bytes[0] = in_pages(store::image_bound(0, sites, fragments));
-  geometry.slot_bytes[1] = in_pages(store::image_bound(2 * largest_fragment, sites, 0));
+  geometry.slot_bytes[1] = in_pages(store::image_bound(2 * largest_fragment, sites, sent_versions));
   return geometry;
 }
 

@@ -61,7 +61,7 @@ OwnPath::Rest OwnPath::behind(const store::Values& anchor, std::uint64_t from, s
   // An offer of a later start than the checkpoint that we came back from: it holds all that we knew then.
   if (held == marks_.end()) return {nullptr, tokens_ - dropped_at_, to};
   Rest rest{anchor, 0, held->serial};
-  if (held->serial != to) rest.tokens_lost = held->tokens - (held == marks_.begin() ? 0 : std::prev(held)->tokens);
+  if (held->serial != to) rest.tokens_lost = held->tokens - tokens_held(to);
   if (held->serial == from) return rest;
 
   const auto back = chain(from), forth = chain(held->serial);
@@ -93,14 +93,27 @@ void OwnPath::follow(std::uint64_t to, std::uint64_t begins) {
   marks_.insert(place, {to, begins, at->steps, at->tokens, nullptr});
 }
 
-void OwnPath::restart(std::uint64_t serial, std::optional<std::uint64_t> pending) {
-  std::vector<Mark> kept{{serial, serial, steps_, tokens_, nullptr}};
-  if (const auto* at = pending ? find(*pending) : nullptr) {
-    kept.push_back(*at);
-    kept.back().follows = serial;
+// Every mark is now where the parameters are: nothing that lay between them can come back.
+void OwnPath::restart(std::uint64_t serial) {
+  for (auto& mark : marks_) mark.gradient = nullptr;
+  if (!find(serial)) {
+    const auto place = std::ranges::lower_bound(marks_, serial, {}, &Mark::serial);
+    const auto follows = place == marks_.begin() ? serial : std::prev(place)->serial;
+    marks_.insert(place, {serial, follows, steps_, tokens_, nullptr});
   }
-  marks_ = std::move(kept);
   dropped_at_ = tokens_;
+}
+
+// So many tokens a line that holds `to` has at least: those up to the last mark that is no newer.
+std::uint64_t OwnPath::tokens_held(std::uint64_t to) const {
+  const auto newer = std::ranges::upper_bound(marks_, to, {}, &Mark::serial);
+  return newer == marks_.begin() ? 0 : std::prev(newer)->tokens;
+}
+
+std::uint64_t OwnPath::tokens_between(std::uint64_t to, std::uint64_t from) const {
+  const auto* had = find(from);
+  const auto held = tokens_held(to);
+  return had && held < had->tokens ? had->tokens - held : 0;
 }
 
 void OwnPath::forget_before(std::uint64_t serial) {

@@ -210,6 +210,7 @@ std::string Protocol::gate(const Letter& in) const {
   if (in.kind == LetterKind::snapshot_request) return "";
   const auto size = state(in.fragment).anchor->size();
   if (!in.values || in.values->size() != size) return "layout";
+  if (in.fragments.size() > sent_versions) return "layout";
   if (in.kind == LetterKind::offer && in.tokens > config_.total_tokens) return "implausible";
   if (in.kind == LetterKind::snapshot && (!in.momentum || in.momentum->size() != size)) return "layout";
   if (!outer::all_finite(*in.values) || (in.momentum && !outer::all_finite(*in.momentum))) return "not_finite";

@@ -158,7 +158,7 @@ store::Values Protocol::start_of(const FragmentState& s) const {
   if (config_.after_offer == AfterOffer::anchor) return s.anchor;
   // The outer step as if the others had learned nothing: only the own share moves the anchor.
   const auto own = std::ranges::find(s.newest, config_.self, &store::OfferRecord::site);
-  const float share = own == s.newest.end() ? 1.0F / static_cast<float>(sites_alive()) : own->weight;
+  const float share = own == s.newest.end() ? 1.0F / static_cast<float>(peers_.size()) : own->weight;
   auto gradient = outer::weighted_mean({{std::span<const float>(*s.outstanding->gradient)}}, {{share}});
   auto anchor = *s.anchor, momentum = *s.momentum;
   outer::nesterov_step(anchor, momentum, gradient, config_.outer_learning_rate, config_.outer_momentum);

@@ -8,11 +8,13 @@
 namespace Atoll::outer {
 namespace {
 
-using Unit = std::vector<Range>;
+using Unit = std::vector<TensorRange>;
 
-std::size_t size_of(const Unit& unit) {
-  return std::accumulate(unit.begin(), unit.end(), std::size_t{0},
-                         [](auto sum, auto range) { return sum + range.count; });
+// Values of tensors or ranges.
+template <class Parts>
+std::size_t size_of(const Parts& parts) {
+  return std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                         [](auto sum, const auto& part) { return sum + part.count; });
 }
 
 // Tensors of one layer stay together: a layer is the unit, and so is a tensor that belongs to none.
@@ -22,7 +24,7 @@ std::vector<Unit> units_of(const std::vector<TensorRange>& tensors) {
   for (const auto& tensor : tensors) {
     if (tensor.layer < 0 || tensor.layer != layer) units.emplace_back();
     layer = tensor.layer;
-    units.back().push_back({tensor.offset, tensor.count});
+    units.back().push_back(tensor);
   }
   return units;
 }
@@ -49,11 +51,18 @@ std::vector<std::size_t> owners_of(const std::vector<Unit>& units, std::size_t f
 }
 
 void append(std::vector<Range>& ranges, const Unit& unit) {
-  for (const auto& range : unit) {
-    if (!ranges.empty() && ranges.back().offset + ranges.back().count == range.offset)
-      ranges.back().count += range.count;
+  for (const auto& tensor : unit) {
+    if (!ranges.empty() && ranges.back().offset + ranges.back().count == tensor.offset)
+      ranges.back().count += tensor.count;
     else
-      ranges.push_back(range);
+      ranges.push_back({tensor.offset, tensor.count});
+  }
+}
+
+void append(std::vector<Segment>& segments, const Unit& unit) {
+  for (const auto& tensor : unit) {
+    const auto offset = segments.empty() ? 0 : segments.back().offset + segments.back().count;
+    segments.push_back({offset, tensor.count, tensor.kind});
   }
 }
 
@@ -68,7 +77,11 @@ FragmentPlan::FragmentPlan(const std::vector<TensorRange>& tensors, std::size_t 
                       "set outer.fragments between 1 and " + std::to_string(units.size()));
   const auto owners = owners_of(units, fragments, fragmentation);
   ranges_.resize(fragments);
-  for (std::size_t unit = 0; unit < units.size(); ++unit) append(ranges_[owners[unit]], units[unit]);
+  segments_.resize(fragments);
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    append(ranges_[owners[unit]], units[unit]);
+    append(segments_[owners[unit]], units[unit]);
+  }
   for (const auto& ranges : ranges_) sizes_.push_back(size_of(ranges));
 }
 

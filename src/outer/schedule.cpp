@@ -6,6 +6,11 @@
 
 namespace Atoll::outer {
 
+std::uint64_t dynamic_steps(double speed, double fastest, std::uint64_t inner_steps) {
+  const double share = std::min(speed / fastest, 1.0);
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share * static_cast<double>(inner_steps)));
+}
+
 double CosineSchedule::at(double tokens) const {
   if (tokens < warmup_tokens) return peak * (tokens + 1) / (warmup_tokens + 1);
   const double decay_tokens = std::max(1.0, total_tokens - warmup_tokens);

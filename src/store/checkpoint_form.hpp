@@ -9,7 +9,7 @@
 namespace Atoll::store {
 
 inline constexpr const char* checkpoint_format = "atoll checkpoint";
-inline constexpr std::uint64_t checkpoint_format_version = 1;
+inline constexpr std::uint64_t checkpoint_format_version = 2;
 
 void write(const Checkpoint& checkpoint, File& file);
 /// @throws Error  another format, or parts do not fit together

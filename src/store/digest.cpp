@@ -42,12 +42,6 @@ Digest digest_of(std::initializer_list<std::span<const std::byte>> parts) {
 
 Digest digest_of(std::string_view text) { return digest_of({std::as_bytes(std::span(text))}); }
 
-Digest digest_of_values(std::initializer_list<std::span<const float>> arrays) {
-  DigestStream stream;
-  for (const auto array : arrays) stream.add(std::as_bytes(array));
-  return stream.finish();
-}
-
 std::string sha256_of_file(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw SystemError("cannot read " + file, errno, "check its name and permissions");

@@ -1,4 +1,4 @@
-// The outer step against torch::optim::SGD(nesterov), to the bit. It lives here, where LibTorch is known.
+// The outer step against torch::optim::SGD, to the bit. It lives here, where LibTorch is known.
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 
@@ -30,15 +30,16 @@ std::size_t values_that_differ(const at::Tensor& expected, const std::vector<flo
   return differing;
 }
 
-class NesterovStep : public testing::TestWithParam<std::tuple<float, float, std::size_t>> {
+class OuterStep : public testing::TestWithParam<std::tuple<OuterMethod, float, float, std::size_t>> {
  protected:
   static void SetUpTestSuite() { session.emplace(); }
   static void TearDownTestSuite() { session.reset(); }
   inline static std::optional<device::Session> session;
 };
 
-TEST_P(NesterovStep, EqualsTorchToTheBitOver100Steps) {
-  const auto [learning_rate, momentum_factor, count] = GetParam();
+TEST_P(OuterStep, EqualsTorchToTheBitOver100Steps) {
+  const auto [method, learning_rate, momentum_factor, count] = GetParam();
+  const OuterOptimizer ours{.method = method, .learning_rate = learning_rate, .momentum = momentum_factor};
   std::mt19937 random(1);
   auto anchor = random_values(count, random, 1);
   std::vector<float> momentum(count);
@@ -47,18 +48,19 @@ TEST_P(NesterovStep, EqualsTorchToTheBitOver100Steps) {
   reference.requires_grad_(true);
   torch::optim::SGD optimizer({reference}, torch::optim::SGDOptions(learning_rate)
                                                .momentum(momentum_factor)
-                                               .nesterov(momentum_factor > 0));
-  for (int step = 0; step < 100; ++step) {
+                                               .nesterov(method == OuterMethod::nesterov && momentum_factor > 0));
+  for (Version step = 0; step < 100; ++step) {
     auto gradient = random_values(count, random, 0.01F);
     reference.mutable_grad() = at::from_blob(gradient.data(), {std::ssize(gradient)}, at::kFloat).clone();
     optimizer.step();
-    nesterov_step(anchor, momentum, gradient, learning_rate, momentum_factor);
+    ours.step(anchor, momentum, gradient, step);
     ASSERT_EQ(values_that_differ(reference, anchor), 0U) << "after step " << step;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Constants, NesterovStep,
-                         testing::Combine(testing::Values(0.7F, 1.0F, 0.1F), testing::Values(0.9F, 0.5F, 0.0F),
+INSTANTIATE_TEST_SUITE_P(Constants, OuterStep,
+                         testing::Combine(testing::Values(OuterMethod::nesterov, OuterMethod::sgd),
+                                          testing::Values(0.7F, 1.0F, 0.1F), testing::Values(0.9F, 0.5F, 0.0F),
                                           testing::Values<std::size_t>(1003, 1, 64)));
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace Atoll::outer {
 namespace {
 
 // Embedding, two tensors in each of three layers, final norm.
-const std::vector<TensorRange> small_model = {{0, 10, -1}, {10, 4, 0}, {14, 2, 0}, {16, 4, 1}, {20, 2, 1},
-                                              {22, 4, 2},  {26, 2, 2}, {28, 3, -1}};
+const std::vector<TensorRange> small_model = {{0, 10, -1}, {10, 4, 0}, {14, 2, 0}, {16, 4, 1},
+                                              {20, 2, 1},  {22, 4, 2}, {26, 2, 2}, {28, 3, -1}};
 
 std::vector<float> numbered(std::size_t count) {
   std::vector<float> values(count);
@@ -36,6 +36,15 @@ TEST(FragmentPlan, StridedDealsLayersInTurnAndKeepsALayerTogether) {
   const FragmentPlan plan(small_model, 2, Fragmentation::strided);
   EXPECT_EQ(plan.ranges({0}), (std::vector<Range>{{0, 10}, {16, 6}, {28, 3}}));
   EXPECT_EQ(plan.ranges({1}), (std::vector<Range>{{10, 6}, {22, 6}}));
+}
+
+TEST(FragmentPlan, SegmentsAreTheTensorsInTheOrderOfGather) {
+  using enum TensorKind;
+  const std::vector<TensorRange> tensors = {{0, 10, -1, embedding}, {10, 4, 0, matrix}, {14, 2, 0, vector},
+                                            {16, 4, 1, matrix},     {20, 2, 1, vector}, {22, 3, -1, vector}};
+  const FragmentPlan plan(tensors, 2, Fragmentation::strided);
+  EXPECT_EQ(plan.segments({0}), (std::vector<Segment>{{0, 10, embedding}, {10, 4, matrix}, {14, 2, vector}}));
+  EXPECT_EQ(plan.segments({1}), (std::vector<Segment>{{0, 4, matrix}, {4, 2, vector}, {6, 3, vector}}));
 }
 
 TEST(FragmentPlan, GatherAndScatterAreInverse) {

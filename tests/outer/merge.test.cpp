@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "atoll/device/session.hpp"
 #include "session_environment.hpp"
 
 namespace Atoll::outer {
@@ -22,6 +24,40 @@ TEST(Merge, MeanIsOneFixedSequenceOfFusedOperations) {
 TEST(Merge, WeightsAreNormalised) {
   const std::vector<double> weights{100, 50, 0};
   EXPECT_EQ(normalised(weights), (std::vector<float>{2.0F / 3, 1.0F / 3, 0}));
+}
+
+TEST(Merge, LateOffersCountLess) {
+  EXPECT_EQ(decayed_weight(8, 0.5, 0), 8);
+  EXPECT_EQ(decayed_weight(8, 0.5, 2), 2);
+  EXPECT_EQ(decayed_weight(8, 0, 0), 8);
+  EXPECT_EQ(decayed_weight(8, 0, 1), 0);
+  EXPECT_EQ(decayed_weight(8, 1, ~0ULL), 8);
+  EXPECT_EQ(decayed_weight(8, 0.5, ~0ULL), 0);
+}
+
+TEST(Merge, NormIsOneFixedSumInFp64) {
+  std::vector<float> values(2 * device::block_values + 11);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  double sum = 0, exact = 0;
+  for (std::size_t begin = 0; begin < values.size(); begin += device::block_values) {
+    double lanes[8] = {};
+    for (std::size_t i = begin; i < std::min(begin + device::block_values, values.size()); ++i)
+      lanes[i % 8] += double{values[i]} * double{values[i]};
+    sum += ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  }
+  for (const float value : values) exact += double{value} * double{value};
+  EXPECT_EQ(norm(values), std::sqrt(sum));
+  EXPECT_NEAR(norm(values), std::sqrt(exact), 1e-9);
+  EXPECT_EQ(norm({}), 0);
+}
+
+TEST(Merge, NormIsFiniteExactlyWhenAllValuesAre) {
+  std::vector<float> values(100000, std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(norm(values)));
+  values[77777] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(std::isfinite(norm(values)));
+  values[77777] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(std::isfinite(norm(values)));
 }
 
 TEST(Merge, ValuesThatAreNotFiniteAreFound) {

@@ -27,6 +27,12 @@ TEST(Schedule, NothingIsOfferedBeforeTheFirstStep) {
   EXPECT_FALSE(schedule.offers({0}, 0));
 }
 
+TEST(DynamicSteps, AreSharesOfTheFastestSiteAndAtLeastOne) {
+  EXPECT_EQ(dynamic_steps(3, 4, 30), 22);
+  EXPECT_EQ(dynamic_steps(0, 4, 30), 1);
+  EXPECT_EQ(dynamic_steps(5, 4, 30), 30);
+}
+
 TEST(CosineSchedule, WarmsUpThenDecaysToItsFinalShare) {
   const CosineSchedule schedule{.peak = 2, .warmup_tokens = 99, .total_tokens = 299, .final_share = 0.1};
   EXPECT_DOUBLE_EQ(schedule.at(0), 0.02);

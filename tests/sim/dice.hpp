@@ -8,6 +8,11 @@ namespace Atoll::federation::sim {
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : state_(seed) {}
+  /// Dice of their own for each purpose and index of a seed.
+  static Dice of(std::uint64_t seed, std::uint64_t purpose, std::uint64_t index) {
+    Dice mixed(seed * 0x2545f4914f6cdd1dU + purpose);
+    return Dice(mixed.next() + index * 0xd1342543de82ef95U);
+  }
 
   std::uint64_t next() {
     auto z = state_ += 0x9e3779b97f4a7c15U;

@@ -6,39 +6,60 @@
 
 namespace Atoll::federation::sim {
 
-void World::fault() {
-  at(now_ + dice_.real(0, 2 * plan_.seconds_per_fault), Kind::fault);
-  const auto i = static_cast<std::uint32_t>(dice_.whole(0, plan_.sites - 1));
-  const auto draw = dice_.whole(0, 9);
-  const double pause = dice_.chance(0.5) ? dice_.real(0.2, 3) : dice_.real(3, 30);
-  if (draw < 4) {
-    if (!sites_[i].protocol) return;
-    crash(i);
-    at(now_ + pause, Kind::start, i);
-  } else if (draw < 5) {
-    if (sites_[i].protocol && sites_[i].begun && !sites_[i].leaving && !sites_[i].finished) stop_in_order(i);
-  } else if (draw < 7) {
-    split();
-  } else if (draw < 9) {
-    const auto j = static_cast<std::uint32_t>(dice_.whole(0, plan_.sites - 1));
-    if (i != j) cut(i, j, pause);
-  } else {
-    sites_[i].step_time = dice_.real(0.2, 3);
-    say([&] { return std::format("site{} makes a step in {:.2f} s", i, sites_[i].step_time); });
+void World::fault(const Fault& fault) {
+  if (!strike(fault)) return;
+  say([&] { return "==== fault " + fault.text(); });
+  ++counts_.faults[static_cast<std::size_t>(fault.kind)];
+}
+
+// False when the site is in no state in which this can happen to it.
+bool World::strike(const Fault& fault) {
+  const auto i = fault.site;
+  auto& site = sites_[i];
+  using Of = FaultKind;
+  if (fault.kind == Of::late) return true;  // the start was put off
+  if (fault.kind == Of::split) return split(fault.group, fault.seconds), true;
+  if (fault.kind == Of::cut) return cut(i, fault.other, fault.seconds), true;
+  if (fault.kind == Of::depart && !site.protocol && !site.gone) return site.departed = true;
+  if (!site.protocol || (site.leaving && site.gone)) return false;
+  switch (fault.kind) {
+    case Of::crash:
+    case Of::rewind:
+      if (defect_ == Defect::forgetful && jumped_) return forget(i), true;
+      crash(i);
+      site.back = static_cast<std::size_t>(fault.amount);
+      at(now_ + fault.seconds, Kind::start, i);
+      return true;
+    case Of::stop:
+      if (!stop_in_order(i)) return false;
+      at(now_ + fault.seconds, Kind::start, i);
+      return true;
+    case Of::depart:
+      site.departed = true;
+      if (fault.amount != 0 || !stop_in_order(i)) crash(i);
+      return true;
+    case Of::jump:
+      return jump(i, fault.amount), true;
+    default:
+      return stand_still(fault), true;
   }
 }
 
 void World::crash(std::uint32_t i) {
-  ++counts_.crashes;
+  auto& site = sites_[i];
   say([&] { return std::format("site{} dies", i); });
-  sites_[i].protocol.reset();
-  sites_[i].adoptions.clear();
-  for (std::uint32_t j = 0; j < plan_.sites; ++j)
+  site.protocol.reset();
+  site.adoptions.clear();
+  site.gateway_until = site.training_until = site.frozen_until = 0;
+  if (site.departed) site.held.clear();
+  for (std::uint32_t j = 0; j < plan_.site_count(); ++j)
     line(i, j) = {};  // what it had posted is lost; what others did is not
 }
 
-void World::stop_in_order(std::uint32_t i) {
+bool World::stop_in_order(std::uint32_t i) {
   auto& site = sites_[i];
+  const bool can = site.begun && !site.leaving && !site.finished && !frozen(i) && now_ >= site.training_until;
+  if (!can) return false;
   say([&] { return std::format("site{} stops in good order", i); });
   site.protocol->rest();
   checkpoint(i);
@@ -46,13 +67,47 @@ void World::stop_in_order(std::uint32_t i) {
   site.leave_until = now_ + 10;
   site.protocol->leave();
   examine(i);
-  at(now_ + dice_.real(10.5, 30), Kind::start, i);
+  return true;
+}
+
+// The planted defect: the island goes on, but what its protocol holds is what an old checkpoint held.
+void World::forget(std::uint32_t i) {
+  auto& site = sites_[i];
+  auto config = site.protocol->config();
+  site.protocol.emplace(std::move(config), site.checkpoints.front().fragments);
+  examine(i);
+}
+
+void World::stand_still(const Fault& fault) {
+  auto& site = sites_[fault.site];
+  const double until = std::min(now_ + fault.seconds, plan_.faults_end);
+  using enum FaultKind;
+  if (fault.kind == slow) {
+    site.slow_until = until;
+    site.slow_factor = fault.amount;
+  } else if (fault.kind == stall_training) {
+    site.training_until = until;
+  } else {
+    if (fault.kind == stall_gateway) site.gateway_since = now_;
+    (fault.kind == stall_gateway ? site.gateway_until : site.frozen_until) = until;
+    at(until, Kind::wake, fault.site);
+  }
+}
+
+// All that is measured in its time seems to have taken so long, and nobody has shown life meanwhile.
+void World::jump(std::uint32_t i, double seconds) {
+  jumped_ = true;
+  sites_[i].clock_jumps += seconds;
+  if (gateway_stands(i)) return;
+  for (std::uint32_t j = 0; j < plan_.site_count(); ++j)
+    if (j != i) observe(i, j);
+  examine(i);
 }
 
 void World::start(std::uint32_t i) {
   auto& site = sites_[i];
   const auto newest = site.checkpoints.size() - 1;
-  const auto chosen = dice_.chance(0.8) ? newest : dice_.whole(0, newest);
+  const auto chosen = newest - std::min(std::exchange(site.back, 0), newest);
   site.checkpoints.resize(chosen + 1);
   site.island = site.checkpoints.back();
   auto fragments = site.island.fragments;
@@ -73,8 +128,9 @@ void World::start(std::uint32_t i) {
   site.noted_lost.assign(plan_.fragments, 0);
   site.start = ++starts_;
   site.incarnation = config.incarnation;
-  site.started = now_;
+  site.started = now(i).count();
   site.begun = site.leaving = site.finished = false;
+  one_end_ &= std::ranges::none_of(sites_, &Site::gone);  // it may find nobody who tells it the end
   site.first_step = inner_steps_;
   site.protocol.emplace(std::move(config), std::move(fragments));
   say([&] {
@@ -83,56 +139,44 @@ void World::start(std::uint32_t i) {
     for (const auto& [version, digest] : site.held) text += std::format(" {}:{}", version, digest.hex().substr(0, 6));
     return text;
   });
-  for (std::uint32_t j = 0; j < plan_.sites; ++j)
+  for (std::uint32_t j = 0; j < plan_.site_count(); ++j)
     if (j != i) new_session(i, j);
   at(now_ + 0.01, Kind::look, i, 0, site.start);
-  at(now_ + dice_.real(0, site.step_time), Kind::step, i, 0, site.start);
-  at(now_ + plan_.checkpoint_every * dice_.real(0.5, 1.5), Kind::checkpoint, i, 0, site.start);
+  at(now_ + site.dice.real(0, plan_.sites[i].step_time), Kind::step, i, 0, site.start);
+  at(now_ + plan_.checkpoint_every * site.dice.real(0.5, 1.5), Kind::checkpoint, i, 0, site.start);
 }
 
 // Two groups that do not hear of each other.
-void World::split() {
-  const auto group = dice_.next();
-  const double seconds = dice_.chance(0.5) ? dice_.real(0.2, 6) : dice_.real(6, 30);
-  for (std::uint32_t a = 0; a < plan_.sites; ++a)
-    for (std::uint32_t b = a + 1; b < plan_.sites; ++b)
-      if (((group >> a) & 1) != ((group >> b) & 1)) cut(a, b, seconds + dice_.real(0, 2));
+void World::split(std::uint64_t group, double seconds) {
+  for (std::uint32_t a = 0; a < plan_.site_count(); ++a)
+    for (std::uint32_t b = a + 1; b < plan_.site_count(); ++b)
+      if (((group >> a) & 1) != ((group >> b) & 1)) cut(a, b, seconds + line_dice(a, b).real(0, 2));
 }
 
 void World::cut(std::uint32_t a, std::uint32_t b, double seconds) {
   if (pair(a, b).cut) return;
-  ++counts_.cuts;
   say([&] { return std::format("site{} and site{} are cut off for {:.1f} s", a, b, seconds); });
   pair(a, b).cut = true;
   at(now_ + seconds, Kind::heal, a, b);
 }
 
 void World::heal(std::uint32_t a, std::uint32_t b) {
-  if (!pair(a, b).cut) return;
+  if (a == b || !pair(a, b).cut) return;
   say([&] { return std::format("site{} and site{} are joined again", a, b); });
   pair(a, b).cut = false;
   new_session(a, b);
 }
 
-// From here on nothing breaks. Sites that are down start, but some may stay away for good while a quorum lives.
+// From here on nothing breaks. Sites that are down start, but those that left for good stay away.
 void World::end_faults() {
   faulty_ = false;
   say([] { return std::string("---- no more faults"); });
-  for (std::uint32_t a = 0; a < plan_.sites; ++a)
-    for (std::uint32_t b = a + 1; b < plan_.sites; ++b) heal(a, b);
-  std::uint32_t away = 0;
-  for (std::uint32_t i = 0; i < plan_.sites; ++i) {
+  for (std::uint32_t a = 0; a < plan_.site_count(); ++a)
+    for (std::uint32_t b = a + 1; b < plan_.site_count(); ++b) heal(a, b);
+  for (std::uint32_t i = 0; i < plan_.site_count(); ++i) {
     auto& site = sites_[i];
-    if (site.step_time > 1) site.step_time = 1;
     if (site.protocol && site.leaving && !site.gone) crash(i);
-    if (site.protocol || site.gone) continue;
-    if (dice_.chance(0.3) && away + plan_.protocol.quorum < plan_.sites && away + 1 < plan_.sites) {
-      ++away;
-      site.gone = true;
-      site.held.clear();
-    } else {
-      start(i);
-    }
+    if (!site.protocol && !site.gone && !site.departed) start(i);
   }
   changed_ = true;
   phase_began_ = now_;

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::uint64_t tokens_per_step = 10;
 constexpr std::size_t kept_checkpoints = 3;
-constexpr Version growth = 3;  // commits of every fragment that must follow an agreement
-constexpr double quiet = 8;    // [s] without a change after which the end is the end
 
 template <class T>
 const T& field(const Note& note, std::string_view name) {
@@ -46,7 +44,10 @@ std::string text_of(const Note& note) {
 // As OuterLoop::between_steps, then one inner step.
 void World::step(std::uint32_t i) {
   auto& site = sites_[i];
-  at(now_ + site.step_time * dice_.real(0.8, 1.2), Kind::step, i, 0, site.start);
+  const double stands = std::max(site.training_until, site.frozen_until);
+  if (now_ < stands) return at(stands, Kind::step, i, 0, site.start);
+  const double pace = plan_.sites[i].step_time * (now_ < site.slow_until ? site.slow_factor : 1);
+  at(now_ + pace * site.dice.real(0.8, 1.2), Kind::step, i, 0, site.start);
   if (!site.begun || site.leaving || site.finished || !training_) return;
   auto& island = site.island;
   adopt(i);
@@ -60,19 +61,19 @@ void World::step(std::uint32_t i) {
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
     auto& parameters = island.parameters[f];
     by.resize(parameters.size());
-    for (auto& value : by) value = static_cast<float>(dice_.real(-0.1, 0.1));
+    for (auto& value : by) value = static_cast<float>(site.noise.real(-0.1, 0.1));
     for (std::size_t k = 0; k < by.size(); ++k) parameters[k] += by[k];
     island.work[f].step(inner_steps_, by);
   }
   ++inner_steps_;
-  site.protocol->stepped(tokens_per_step, now());
+  site.protocol->stepped(tokens_per_step, now(i));
 }
 
 void World::offer(std::uint32_t i, FragmentId f) {
   auto& site = sites_[i];
   check_parameters(i, f, site.protocol->fragments()[f.value].anchor);
   site.offering = f;
-  site.protocol->offer(f, std::make_shared<const std::vector<float>>(site.island.parameters[f.value]), now());
+  site.protocol->offer(f, std::make_shared<const std::vector<float>>(site.island.parameters[f.value]), now(i));
   examine(i);
   site.offering.reset();
 }
@@ -114,9 +115,7 @@ void World::adopt(std::uint32_t i, const PendingAdoption& pending) {
   }
   if (plan_.protocol.after_offer == AfterOffer::own) check_parameters(i, f, adoption.anchor);
 
-  const auto& offer = site.protocol->fragments()[f.value].outstanding;
-  const auto lost = work.newly_lost(ledger_.contents(f, adoption.anchor),
-                                    offer ? ledger_.offer(i, offer->serial) : Contents(), site.first_step);
+  const auto lost = work.newly_lost(ledger_.contents(f, adoption.anchor), pending.on_its_way, site.first_step);
   if (lost > 0) say([&] { return std::format("site{} fragment {} LOSES {} steps", i, f.value, lost); });
   auto& noted = site.noted_lost[f.value];
   if (lost * tokens_per_step > noted)
@@ -128,7 +127,9 @@ void World::adopt(std::uint32_t i, const PendingAdoption& pending) {
 
 void World::checkpoint(std::uint32_t i) {
   auto& site = sites_[i];
-  at(now_ + plan_.checkpoint_every * dice_.real(0.5, 1.5), Kind::checkpoint, i, 0, site.start);
+  const double stands = std::max(site.training_until, site.frozen_until);
+  if (now_ < stands) return at(stands, Kind::checkpoint, i, 0, site.start);
+  at(now_ + plan_.checkpoint_every * site.dice.real(0.5, 1.5), Kind::checkpoint, i, 0, site.start);
   if (site.leaving) return;
   adopt(i);
   site.checkpoints.push_back(site.island);
@@ -149,7 +150,7 @@ void World::examine(std::uint32_t i) {
   const auto held = site.held;
   examine_notes(i, notes, adoptions);
   take_adoptions(i, std::move(adoptions));
-  bool switched = false;
+  bool switched = false, back = false;
   std::uint64_t before = 0, after = 0;
   const auto& fragments = site.protocol->fragments();
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
@@ -159,8 +160,14 @@ void World::examine(std::uint32_t i) {
     changed_ = true;
     say([&] { return std::format("site{} fragment {} is at {}:{}", i, f, s.version, s.digest.hex().substr(0, 6)); });
     std::ignore = ledger_.entry({f}, s);
-    switched |= !ledger_.descends({f}, s.digest, digest, version);
+    if (!ledger_.descends({f}, s.digest, digest, version))
+      (ledger_.descends({f}, digest, s.digest, s.version) ? back : switched) = true;
     site.held[f] = {s.version, s.digest};
+  }
+  if (back && !switched) {
+    if (plan_.never_back) throw Broken(std::format("site{} goes back on its own branch", i));
+    ++counts_.back;
+    switched = true;
   }
   if (switched) {
     ++counts_.joins;
@@ -209,112 +216,11 @@ void World::note_offer(std::uint32_t i, const Note& note) {
 void World::take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions) {
   auto& site = sites_[i];
   for (auto& adoption : adoptions) {
-    PendingAdoption pending{std::move(adoption), false};
+    const auto& offer = site.protocol->fragments()[adoption.fragment.value].outstanding;
+    PendingAdoption pending{std::move(adoption), offer ? ledger_.offer(i, offer->serial) : Contents(), false};
     pending.had_history = std::ranges::any_of(site.held, [](const auto& held) { return held.first > 0; });
     site.adoptions.push_back(std::move(pending));
   }
-}
-
-bool World::agree() const {
-  const Site* first = nullptr;
-  for (const auto& site : sites_) {
-    if (!site.protocol) continue;
-    if (!first) first = &site;
-    if (site.held != first->held) return false;
-  }
-  return true;
-}
-
-// Every fragment of every site lies on the line of the one that is furthest.
-bool World::one_branch() const {
-  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
-    const std::pair<Version, Digest>* furthest = nullptr;
-    for (const auto& site : sites_)
-      if (site.protocol && (!furthest || site.held[f].first > furthest->first)) furthest = &site.held[f];
-    for (const auto& site : sites_)
-      if (site.protocol && !ledger_.descends({f}, furthest->second, site.held[f].second, site.held[f].first))
-        return false;
-  }
-  return true;
-}
-
-Version World::lowest_version() const {
-  Version lowest = -1;
-  for (const auto& site : sites_)
-    if (site.protocol)
-      for (const auto& [version, digest] : site.held) lowest = std::min(lowest, version);
-  return lowest;
-}
-
-// After the last fault: all become one, go on growing, and are one again when the training ends.
-void World::check_agreement() {
-  const bool changed = std::exchange(changed_, false);
-  if (changed) changed_at_ = now_;
-  if (now_ > phase_began_ + plan_.time_limit) {
-    static constexpr std::array problems{"the sites do not come to one branch", "the versions do not grow",
-                                         "the sites do not agree after the training"};
-    throw Broken(problems.at(static_cast<std::size_t>(phase_)) + text_of_held());
-  }
-  if (phase_ == Phase::agreeing && changed && one_branch()) {
-    say([] { return std::string("---- the sites are on one branch"); });
-    counts_.seconds_to_agree = now_ - plan_.faults_end;
-    lowest_at_start_ = lowest_version();
-    phase_ = Phase::growing;
-    phase_began_ = now_;
-  } else if (phase_ == Phase::growing && changed && lowest_version() >= lowest_at_start_ + growth) {
-    say([] { return std::string("---- the training ends"); });
-    training_ = false;
-    phase_ = Phase::stopping;
-    phase_began_ = changed_at_ = now_;
-  } else if (phase_ == Phase::stopping && now_ > changed_at_ + quiet && agree()) {
-    phase_ = Phase::done;
-  }
-}
-
-// As IslandGateway::finish.
-void World::leave_for_good(std::uint32_t i) {
-  auto& site = sites_[i];
-  say([&] { return std::format("site{} has trained to the end", i); });
-  one_end_ &= site.protocol->all_finished();
-  const bool first = std::ranges::none_of(sites_, &Site::gone);
-  for (std::uint32_t a = 0; a < plan_.sites && first; ++a)
-    for (std::uint32_t b = 0; b < plan_.sites; ++b)
-      one_end_ &=
-          a == b || (sites_[a].protocol && !sites_[a].leaving && line(a, b).incarnation == sites_[b].incarnation);
-  site.gone = site.leaving = true;
-  site.leave_until = now_ + 10;
-  site.protocol->rest();
-  site.protocol->leave();
-  examine(i);
-}
-
-// Where the training ends: every site that is there comes to its end, and all of them to the same.
-void World::check_end() {
-  if (std::exchange(changed_, false)) phase_began_ = now_;
-  const Site* one = nullptr;
-  const auto there = std::ranges::count_if(sites_, [](const Site& site) { return !site.gone; });
-  const bool stuck = there > 0 && there < plan_.protocol.quorum;  // the others left before: nothing more can be merged
-  for (const auto& site : sites_) {
-    if (site.held.empty()) continue;
-    if (!site.gone && !stuck) {
-      if (now_ > phase_began_ + plan_.time_limit) throw Broken("a site does not come to its end" + text_of_held());
-      return;
-    }
-    if (!site.gone) continue;
-    if (one && one_end_ && one->held != site.held) throw Broken("the sites end unequal" + text_of_held());
-    one = &site;
-  }
-  phase_ = Phase::done;
-}
-
-std::string World::text_of_held() const {
-  std::string text;
-  for (std::uint32_t i = 0; i < plan_.sites; ++i) {
-    text += std::format(", {}site{}", sites_[i].gone ? "gone " : "", i);
-    for (const auto& [version, digest] : sites_[i].held)
-      text += std::format(" {}:{}", version, digest.hex().substr(0, 6));
-  }
-  return text;
 }
 
 }  // namespace Atoll::federation::sim

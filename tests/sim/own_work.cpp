@@ -14,7 +14,8 @@ void OwnWork::follow(std::uint64_t holds, std::uint64_t begins) {
 
 void OwnWork::restart(std::uint64_t holds) {
   from_ = now_;
-  marks_[holds] = now_;
+  marks_.try_emplace(holds);
+  for (auto& [serial, place] : marks_) place = now_;
 }
 
 OwnWork::Place OwnWork::rest() const {

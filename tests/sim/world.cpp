@@ -1,86 +1,72 @@
-// The plan of a seed, and the passing of time.
+// The passing of time.
 #include "world.hpp"
 
 #include <algorithm>
-#include <format>
-
-#include "atoll/store/digest.hpp"
 
 namespace Atoll::federation::sim {
+namespace {
 
-Plan::Plan(std::uint64_t seed) : dice(seed * 0x2545f4914f6cdd1dU + 1) {
-  sites = static_cast<std::uint32_t>(dice.whole(2, 6));
-  fragments = static_cast<std::uint32_t>(dice.whole(2, 3));
-  protocol.federation = "simulated";
-  static const auto configuration = store::digest_of("configuration");
-  protocol.configuration = configuration;
-  for (std::uint32_t i = 0; i < sites; ++i) protocol.sites.push_back("site" + std::to_string(i));
-  protocol.quorum = dice.chance(0.5) ? 1 : static_cast<std::uint32_t>(dice.whole(1, sites));
-  protocol.grace.longest = Seconds{dice.real(0, 2)};
-  ends = dice.chance(0.25);
-  protocol.total_tokens = ends ? sites * dice.whole(10, 150) * 10 : 1'000'000;
-  loss = dice.chance(0.2) ? dice.real(0, 0.05) : 0;
-  duplication = dice.chance(0.1) ? dice.real(0, 0.05) : 0;
-  if (loss > 0 || dice.chance(0.5)) {
-    protocol.resend_after = Seconds{20};
-    protocol.ask_again_after = Seconds{5};
-    protocol.join_patience = Seconds{20};
-  }
-  schedule.inner_steps = dice.whole(2, 8);
-  schedule.fragments = fragments;
-  schedule.overlap = dice.whole(0, schedule.inner_steps - 1);
-  faults_end = dice.real(10, 60);
-  seconds_per_fault = dice.real(1, 15);
-  look_every = dice.real(0.1, 0.3);
-  gather = dice.real(1, 15);
-  checkpoint_every = dice.real(2, 15);
-  time_limit = gather + protocol.join_patience.count() + protocol.resend_after.count() + 60;
-}
+enum Purpose : std::uint64_t { for_values = 100, for_pace, for_noise, for_line };
+
+// A gateway thread that stands still for so long takes the island's pulse with it.
+constexpr double stall_limit = 120;
+
+}  // namespace
 
 Counts& Counts::operator+=(const Counts& other) {
-  for (const auto member : {&Counts::events, &Counts::letters, &Counts::commits, &Counts::joins, &Counts::crashes,
-                            &Counts::cuts, &Counts::steps, &Counts::steps_dropped})
+  for (const auto member :
+       {&Counts::events, &Counts::letters, &Counts::commits, &Counts::joins, &Counts::steps, &Counts::steps_dropped,
+        &Counts::back, &Counts::lost, &Counts::duplicated, &Counts::reordered, &Counts::flipped})
     this->*member += other.*member;
+  for (std::size_t kind = 0; kind < fault_kinds; ++kind) faults[kind] += other.faults[kind];
   return *this;
 }
 
-World::World(std::uint64_t seed, Trace trace)
-    : plan_(seed), trace_(std::move(trace)), dice_(plan_.dice.next()), sites_(plan_.sites) {
-  lines_.resize(std::size_t{plan_.sites} * plan_.sites);
-  pairs_.resize(std::size_t{plan_.sites} * plan_.sites);
-  const bool slow_links = dice_.chance(0.2);
-  for (auto& p : pairs_) {
-    p.latency = dice_.real(0.001, 0.2);
-    p.bulk_time = dice_.real(0.01, slow_links && dice_.chance(0.3) ? 2 : 0.5);
-  }
+World::World(Plan plan, Trace trace, Defect defect)
+    : plan_(std::move(plan)), trace_(std::move(trace)), defect_(defect), sites_(plan_.sites.size()) {
+  const auto count = plan_.site_count();
+  lines_.resize(std::size_t{count} * count);
+  pairs_.resize(lines_.size());
+  for (std::size_t i = 0; i < lines_.size(); ++i) line_dice_.push_back(plan_.dice(for_line, i));
+  auto dice = plan_.dice(for_values, 0);
   Island first;
   first.work.resize(plan_.fragments);
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
-    std::vector<float> values(dice_.whole(3, 5));
-    for (auto& value : values) value = static_cast<float>(dice_.real(-1, 1));
+    std::vector<float> values(dice.whole(3, 5));
+    for (auto& value : values) value = static_cast<float>(dice.real(-1, 1));
     first.fragments.push_back(FragmentState::initial(values));
     first.parameters.push_back(std::move(values));
     ledger_.begin({f}, first.fragments.back());
   }
-  for (std::uint32_t i = 0; i < plan_.sites; ++i) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     sites_[i].checkpoints.push_back(first);
-    sites_[i].step_time = dice_.real(0.2, dice_.chance(0.2) ? 3 : 0.6);
-    at(dice_.chance(0.7) ? dice_.real(0, 2) : dice_.real(0, plan_.faults_end), Kind::start, i);
+    sites_[i].dice = plan_.dice(for_pace, i);
+    sites_[i].noise = plan_.dice(for_noise, i);
+    const auto late = std::ranges::find_if(
+        plan_.faults, [&](const Fault& fault) { return fault.kind == FaultKind::late && fault.site == i; });
+    at(late == plan_.faults.end() ? plan_.sites[i].start : late->time, Kind::start, i);
   }
-  at(dice_.real(0, 2 * plan_.seconds_per_fault), Kind::fault);
-}
-
-std::string World::describe() const {
-  return std::format(
-      "{} sites, {} fragments, quorum {}, grace {:.2f} s, H {}, tau {}, faults until {:.1f} s about every "
-      "{:.1f} s, loss {:.3f}, duplication {:.3f}, {} tokens",
-      plan_.sites, plan_.fragments, plan_.protocol.quorum, plan_.protocol.grace.longest.count(),
-      plan_.schedule.inner_steps, plan_.schedule.overlap, plan_.faults_end, plan_.seconds_per_fault, plan_.loss,
-      plan_.duplication, plan_.protocol.total_tokens);
+  for (std::uint32_t number = 0; number < plan_.faults.size(); ++number)
+    at(plan_.faults[number].time, Kind::fault, 0, 0, number);
+  at(plan_.faults_end, Kind::heal);
 }
 
 void World::at(double time, Kind kind, std::uint32_t a, std::uint32_t b, std::uint64_t mark) {
   events_.push({time, ++order_, kind, a, b, mark});
+}
+
+Seconds World::now(std::uint32_t i) const {
+  const auto& plan = plan_.sites[i];
+  return Seconds{plan.clock_offset + plan.clock_rate * now_ + sites_[i].clock_jumps};
+}
+
+bool World::frozen(std::uint32_t i) const {
+  const auto& site = sites_[i];
+  return now_ < site.frozen_until || (now_ < site.gateway_until && now_ > site.gateway_since + stall_limit);
+}
+
+bool World::gateway_stands(std::uint32_t i) const {
+  return now_ < std::max(sites_[i].frozen_until, sites_[i].gateway_until);
 }
 
 Counts World::run() {
@@ -112,12 +98,18 @@ void World::happen(const Event& event) {
       return current ? checkpoint(event.a) : void();
     case Kind::arrival:
       return arrival(event.a, event.b, event.mark);
+    case Kind::stray:
+      return stray(event.a, event.b, event.mark);
     case Kind::fault:
-      return faulty_ ? fault() : void();
+      return faulty_ ? fault(plan_.faults[event.mark]) : void();
     case Kind::start:
-      return !site.protocol && !site.gone ? start(event.a) : void();
+      return !site.protocol && !site.gone && !site.departed ? start(event.a) : void();
     case Kind::heal:
       return heal(event.a, event.b);
+    case Kind::repair:
+      return new_session(event.a, event.b);
+    case Kind::wake:
+      return wake(event.a);
   }
 }
 

@@ -3,47 +3,37 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <format>
 #include <functional>
 #include <optional>
 #include <queue>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
-#include "atoll/outer/schedule.hpp"
+#include "atoll/federation/waiting_letters.hpp"
 #include "dice.hpp"
 #include "ledger.hpp"
 #include "own_work.hpp"
+#include "plan.hpp"
 
 namespace Atoll::federation::sim {
 
-/// What one seed decides before the time begins.
-struct Plan {
-  explicit Plan(std::uint64_t seed);
-
-  Dice dice;
-  std::uint32_t sites, fragments;
-  ProtocolConfig protocol;
-  outer::Schedule schedule;
-  double faults_end;         ///< [s] of simulated time
-  double seconds_per_fault;  ///< mean
-  bool ends;                 ///< the tokens are so few that the training comes to its end
-  double look_every;         ///< [s] between two looks of a gateway
-  double gather;             ///< [s] that an island waits for the others before it begins
-  double checkpoint_every;   ///< [s]
-  double linger = 60;        ///< [s] that a finished island serves the others at most
-  double loss, duplication;  ///< share of the letters; mailboxes do neither, so mostly 0
-  double time_limit;         ///< [s] after the last fault until all must be one
-};
-
-/// Counted over a run, for the summary.
+/// Counted over a run, for the summary. Only numbers: it is sent between processes as it is.
 struct Counts {
   /// steps_dropped: made by a start of a site with history, then replaced though no anchor holds them.
-  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, crashes = 0, cuts = 0, steps = 0, steps_dropped = 0;
-  double seconds_to_agree = 0;
+  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0, back = 0;
+  std::uint64_t lost = 0, duplicated = 0, reordered = 0, flipped = 0;
+  std::array<std::uint64_t, fault_kinds> faults{};  ///< that met a site in a state in which it could happen
+  double seconds_to_agree = 0, rounds_to_agree = 0;
   Counts& operator+=(const Counts& other);
+};
+
+/// A defect of the driver, to see whether it is found and its schedule shrunk.
+enum class Defect {
+  none,
+  forgetful,  ///< once the clock of a site has jumped, a site that dies goes on with old fragments instead
 };
 
 /// A federation in one process: real protocols; islands, mailboxes and links in simulated time, broken by the dice.
@@ -51,15 +41,15 @@ struct Counts {
 class World {
  public:
   using Trace = std::function<void(const std::string&)>;
-  explicit World(std::uint64_t seed, Trace trace = {});
+  explicit World(Plan plan, Trace trace = {}, Defect defect = Defect::none);
 
   /// From the first start until all sites agree after the last fault. @throws Broken
   Counts run();
-  [[nodiscard]] std::string describe() const;
 
  private:
   struct PendingAdoption {
     Adoption adoption;
+    Contents on_its_way;       ///< what the outstanding offer holds
     bool had_history = false;  ///< before
   };
   struct Island {  ///< what a checkpoint holds
@@ -78,30 +68,42 @@ class World {
     std::optional<FragmentId> offering;
     std::uint64_t start = 0;  ///< number of this start: events of earlier ones are void
     Incarnation incarnation = 0;
-    double started = 0, finished_at = 0, leave_until = 0, step_time = 0.5;
+    double started = 0, finished_at = 0;  ///< [s] of its own clock
+    double leave_until = 0;
+    Dice dice{0}, noise{0};  ///< of its pace, and of its training
+    double clock_jumps = 0;  ///< [s] by which its clock is ahead of plan
+    double slow_until = 0, slow_factor = 1;
+    double gateway_since = 0, gateway_until = 0, training_until = 0, frozen_until = 0;  ///< what stands still
+    std::size_t back = 0;          ///< how many checkpoints the next start goes back
     std::uint32_t first_step = 0;  ///< of this start
     bool begun = false, leaving = false;
     bool finished = false;  ///< nothing is left to train: lingers
-    bool gone = false;      ///< for good: trained to the end, or away since the last fault
+    bool gone = false;      ///< for good: trained to the end
+    bool departed = false;  ///< for good, whatever the others do
   };
   struct Flight {
     store::Letter letter;
     double arrival = 0;
+    bool flipped = false;  ///< bits will be flipped on the way
   };
-  struct Line {                         ///< letters from one site to another
-    std::deque<store::Letter> waiting;  ///< in the gateway
+  struct Stray {  ///< a letter beside its line: a late copy, or one that is overtaken
+    store::Letter letter;
+    bool copy = false;
+  };
+  struct Line {              ///< letters from one site to another
+    WaitingLetters waiting;  ///< in the gateway
     std::array<std::deque<Flight>, lanes> posted;
     std::array<double, lanes> last_arrival{};
-    double seen = -1e9;           ///< when the sender last saw the receiver's island alive
+    double seen = -1e9;           ///< when the sender last saw the receiver's island alive [s] of its own clock
     Incarnation incarnation = 0;  ///< of the receiver, as the sender knows it
     bool alive = false;
   };
   struct Pair {
     bool cut = false;
-    double latency = 0.02, bulk_time = 0.1, session_at = 0;
+    double session_at = 0;
   };
   enum class Phase { agreeing, growing, stopping, done };  ///< after the last fault
-  enum class Kind { look, step, arrival, fault, start, heal, checkpoint };
+  enum class Kind { look, step, arrival, stray, fault, start, heal, repair, wake, checkpoint };
   struct Event {
     double time = 0;
     std::uint64_t order = 0;
@@ -114,34 +116,53 @@ class World {
   // world.cpp: time
   void at(double time, Kind kind, std::uint32_t a = 0, std::uint32_t b = 0, std::uint64_t mark = 0);
   void happen(const Event& event);
-  [[nodiscard]] Seconds now() const { return Seconds{now_}; }
+  /// What the clock of a site shows: the only time that its protocol sees.
+  [[nodiscard]] Seconds now(std::uint32_t i) const;
+  [[nodiscard]] bool frozen(std::uint32_t i) const;
+  [[nodiscard]] bool gateway_stands(std::uint32_t i) const;
   template <class Text>
   void say(Text&& text) const {
-    if (trace_) trace_(text());
+    if (trace_) trace_(std::format("{:9.3f} {}", now_, text()));
   }
 
   // faults.cpp
-  void fault();
+  void fault(const Fault& fault);
+  [[nodiscard]] bool strike(const Fault& fault);
+  [[nodiscard]] bool stop_in_order(std::uint32_t i);
   void crash(std::uint32_t i);
-  void stop_in_order(std::uint32_t i);
+  void forget(std::uint32_t i);
+  void stand_still(const Fault& fault);
+  void jump(std::uint32_t i, double seconds);
   void start(std::uint32_t i);
-  void split();
+  void split(std::uint64_t group, double seconds);
   void cut(std::uint32_t a, std::uint32_t b, double seconds);
   void heal(std::uint32_t a, std::uint32_t b);
   void end_faults();
 
   // links.cpp: gateways, mailboxes, links
-  [[nodiscard]] Line& line(std::uint32_t from, std::uint32_t to) { return lines_[from * plan_.sites + to]; }
-  [[nodiscard]] Pair& pair(std::uint32_t a, std::uint32_t b) {
-    return pairs_[std::min(a, b) * plan_.sites + std::max(a, b)];
+  [[nodiscard]] std::size_t place(std::uint32_t a, std::uint32_t b) const { return a * plan_.site_count() + b; }
+  [[nodiscard]] Line& line(std::uint32_t from, std::uint32_t to) { return lines_[place(from, to)]; }
+  [[nodiscard]] Dice& line_dice(std::uint32_t from, std::uint32_t to) { return line_dice_[place(from, to)]; }
+  [[nodiscard]] Pair& pair(std::uint32_t a, std::uint32_t b) { return pairs_[place(std::min(a, b), std::max(a, b))]; }
+  [[nodiscard]] const PairPlan& link(std::uint32_t a, std::uint32_t b) const {
+    return plan_.pairs[place(std::min(a, b), std::max(a, b))];
   }
   [[nodiscard]] bool linked(std::uint32_t a, std::uint32_t b);
   void look(std::uint32_t i);
+  void begin_if_ready(std::uint32_t i);
+  void end_if_served(std::uint32_t i);
+  [[nodiscard]] bool all_delivered(std::uint32_t i);
+  void see(std::uint32_t i, std::uint32_t peer);
   void observe(std::uint32_t i, std::uint32_t peer);
   void dispatch(std::uint32_t i);
   void post(std::uint32_t from, std::uint32_t to);
   void arrival(std::uint32_t from, std::uint32_t to, std::size_t lane);
+  [[nodiscard]] bool damaged(std::uint32_t from, std::uint32_t to, const store::Letter& letter);
+  void go_astray(std::uint32_t from, std::uint32_t to, Stray stray, double delay);
+  void stray(std::uint32_t from, std::uint32_t to, std::size_t number);
+  void deliver(std::uint32_t from, std::uint32_t to, const store::Letter& letter);
   void new_session(std::uint32_t a, std::uint32_t b);
+  void wake(std::uint32_t i);
 
   // islands.cpp: the training side, and what the ledger sees
   void step(std::uint32_t i);
@@ -154,6 +175,8 @@ class World {
   void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
   void note_offer(std::uint32_t i, const Note& note);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
+
+  // endings.cpp: what must hold after the last fault
   void check_agreement();
   void check_end();
   void leave_for_good(std::uint32_t i);
@@ -164,17 +187,19 @@ class World {
 
   Plan plan_;
   Trace trace_;
-  Dice dice_;
+  Defect defect_;
   Ledger ledger_;
   Counts counts_;
   std::vector<Site> sites_;
   std::vector<Line> lines_;
   std::vector<Pair> pairs_;
+  std::vector<Dice> line_dice_;
+  std::vector<Stray> strays_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   std::uint64_t order_ = 0, starts_ = 0;
   std::uint32_t inner_steps_ = 0;
-  bool faulty_ = true, training_ = true, changed_ = false;
+  bool faulty_ = true, training_ = true, changed_ = false, jumped_ = false;
   Phase phase_ = Phase::agreeing;
   double phase_began_ = 0, changed_at_ = 0;
   bool one_end_ = true;          ///< when the first site ended, all knew one another

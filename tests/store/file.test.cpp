@@ -1,3 +1,5 @@
+#include "atoll/store/file.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,7 +7,6 @@
 #include <numeric>
 
 #include "atoll/store/digest.hpp"
-#include "atoll/store/file.hpp"
 #include "scratch_folder.hpp"
 
 namespace Atoll::store::test {
@@ -127,6 +128,31 @@ TEST(Digest, OfPartsIsTheDigestOfTheWhole) {
   const std::string text = "abc";
   const auto bytes = std::as_bytes(std::span(text));
   EXPECT_EQ(digest_of({bytes.first(1), bytes.subspan(1)}), digest_of("abc"));
+}
+
+TEST(ValuesDigest, AgreesWithAnotherImplementation) {
+  // Python's xxhash: xxh3_128 over the joined xxh3_128 digests of the arrays.
+  EXPECT_EQ(digest_of_values(std::span<const std::span<const float>>{}).hex(), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(digest_of_values({std::vector<float>{1, 2, 3}, std::vector<float>{0.5F}}).hex(),
+            "f1d835d08a9cee5b5714d87107f2ffd9");
+  std::vector<float> many(100000);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 1000);
+  EXPECT_EQ(digest_of_values({many}).hex(), "e7c3e7060c571fbb1735a461b715ae9d");
+}
+
+TEST(ValuesDigest, OfPiecesIsTheDigestOfTheWhole) {
+  std::vector<float> a(3000, 0.25F), b(1000, -1.0F);
+  ValuesDigest pieces(2);
+  pieces.add(1, std::span(b).first(10));
+  pieces.add(0, std::span(a).first(1024));
+  pieces.add(1, std::span(b).subspan(10));
+  pieces.add(0, std::span(a).subspan(1024));
+  EXPECT_EQ(pieces.finish(), digest_of_values({a, b}));
+  EXPECT_NE(pieces.finish(), digest_of_values({b, a}));
+  // Where one array ends and the next begins counts.
+  std::vector<float> joined = a;
+  joined.insert(joined.end(), b.begin(), b.end());
+  EXPECT_NE(pieces.finish(), digest_of_values({joined}));
 }
 
 }  // namespace

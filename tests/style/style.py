@@ -41,7 +41,7 @@ DOORS = [
     (re.compile(r"nccl\.h|cuda.*\.h|Kokkos_.*"), {"device"}),
     (re.compile(r"H5.*\.h|hdf5.*\.h"), {"store"}),
     (re.compile(r"(torch|ATen|c10)/.*"), {"model"}),
-    (re.compile(r"sodium(/.*)?\.h"), {"store"}),
+    (re.compile(r"sodium(/.*)?\.h|xxh.*\.h"), {"store"}),
     (re.compile(r"sentencepiece_.*\.h"), {"data"}),
     (re.compile(r"nlohmann/.*"), {"core"}),
     (re.compile(r"boost/.*"), {"app"}),

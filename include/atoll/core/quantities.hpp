@@ -29,7 +29,8 @@ using Incarnation = std::uint64_t;
 /// Time since an arbitrary but fixed start [seconds]; what the state machines see as "now".
 using Seconds = std::chrono::duration<double>;
 
-/// 128-bit BLAKE2b digest (computed by store::digest_of; here only the value and its text form).
+/// 128-bit digest (computed by store: BLAKE2b of texts and seals, XXH3 of values; here only the value and its text
+/// form).
 struct Digest {
   std::array<std::byte, 16> bytes{};
   auto operator<=>(const Digest&) const = default;

@@ -26,6 +26,11 @@ struct OutstandingOffer {
   Seconds sent_at{};
 };
 
+/// So much of its history a snapshot carries.
+inline constexpr std::size_t sent_versions = 64;
+
+using VersionDigest = std::pair<Version, Digest>;
+
 /// Where a site stands with one fragment: what all sites share, and below it what is the site's own.
 struct FragmentState {
   Version version = 0;
@@ -34,7 +39,7 @@ struct FragmentState {
   Digest digest;                                    ///< of anchor and momentum
   std::uint64_t tokens_merged = 0;                  ///< since version 0
   std::vector<store::OfferRecord> newest;           ///< newest merged offer of each site, ordered by site
-  std::vector<std::pair<Version, Digest>> history;  ///< version 0 and the latest ones, ordered by version
+  std::vector<VersionDigest> history;  ///< version 0 and the latest ones, ordered by version
 
   std::uint64_t steps_since = 0;   ///< inner steps that the next offer counts
   std::uint64_t tokens_since = 0;  ///< tokens that the next offer counts
@@ -72,6 +77,10 @@ struct FragmentState {
 
   /// Recomputes the digest and notes it in the history.
   void remember();
+  /// The newest part of the history, as a snapshot carries it.
+  [[nodiscard]] std::vector<store::FragmentStatus> recent_line() const;
+  /// Recomputes the digest; the history becomes that of a snapshot. What we know of its line ourselves stays.
+  void take_line(const std::vector<store::FragmentStatus>& line);
   /// Notes merged offers as the newest of their sites.
   void note_offers(const std::vector<store::OfferRecord>& offers);
 };

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "atoll/store/letter.hpp"
@@ -18,7 +17,7 @@ namespace Atoll::federation {
 class OwnPath {
  public:
   /// The path begins at mark `serial`: a line that holds it lacks nothing.
-  explicit OwnPath(std::uint64_t serial = 0) { restart(serial); }
+  explicit OwnPath(std::uint64_t serial = 0) : marks_{{serial, serial, 0, 0, nullptr}} {}
 
   void walked(std::uint64_t steps, std::uint64_t tokens) noexcept {
     steps_ += steps;
@@ -42,8 +41,10 @@ class OwnPath {
 
   /// The parameters went over to a line that holds `to`; what it lacks begins at mark `begins`.
   void follow(std::uint64_t to, std::uint64_t begins);
-  /// The parameters became an anchor that holds mark `serial`; of the marks only `pending`, on its way, stays.
-  void restart(std::uint64_t serial, std::optional<std::uint64_t> pending = std::nullopt);
+  /// The parameters became an anchor that holds mark `serial`: what was walked and is not in it is gone.
+  void restart(std::uint64_t serial);
+  /// Tokens between two marks: what a line that holds `from` has and one that holds only `to` has not, at most.
+  [[nodiscard]] std::uint64_t tokens_between(std::uint64_t to, std::uint64_t from) const;
   /// Nobody is on a line any more that does not hold `serial`.
   void forget_before(std::uint64_t serial);
 
@@ -58,6 +59,7 @@ class OwnPath {
   };
 
   [[nodiscard]] const Mark* find(std::uint64_t serial) const;
+  [[nodiscard]] std::uint64_t tokens_held(std::uint64_t to) const;
   [[nodiscard]] std::vector<const Mark*> chain(std::uint64_t serial) const;
   void drop(std::vector<Mark>::iterator mark);
 

@@ -24,6 +24,12 @@ struct Schedule {
   }
 };
 
+/// Inner steps of a site that makes `speed` steps a second where the fastest makes `fastest`, so that all return
+/// together (Liu 2024, dynamic local updates): max(1, floor(speed / fastest * inner_steps)), and never more than
+/// inner_steps.
+/// @pre speed >= 0, fastest > 0
+[[nodiscard]] std::uint64_t dynamic_steps(double speed, double fastest, std::uint64_t inner_steps);
+
 /// Learning rate of the inner optimizer: linear warm-up, then cosine decay (Loshchilov and Hutter 2017).
 struct CosineSchedule {
   double peak = 1e-3;

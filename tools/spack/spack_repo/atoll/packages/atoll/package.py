@@ -30,6 +30,7 @@ class Atoll(CMakePackage):
     depends_on("boost@1.74: +program_options")
     depends_on("nlohmann-json@3.11:")
     depends_on("libsodium")
+    depends_on("xxhash@0.8:")
     depends_on("sentencepiece")
     depends_on("py-torch@2.6: +openmp")
     depends_on("kokkos@5: +openmp cxxstd=20")
