@@ -56,6 +56,9 @@ std::vector<Cell> all_cells() {
       variant(slow, "slow_all", [](Cell& c) { c.quorum = 0; }),
       variant(asynchronous, "async_nesterov", [](Cell&) {}),
       variant(asynchronous, "async_nesterov_dynamic", [](Cell& c) { c.rounds = Rounds::dynamic; }),
+      variant(asynchronous, "async_delayed", [](Cell& c) { c.delay = 8; }),
+      variant(asynchronous, "async_delayed_dynamic", [](Cell& c) { c.delay = 8, c.rounds = Rounds::dynamic; }),
+      {.name = "diloco_2_momentum_0.5", .sites = 2, .momentum = 0.5F},
   };
 }
 
@@ -104,8 +107,10 @@ app::FederationFile federation_of(const Cell& cell, const Sizes& sizes) {
   protocol.staleness_decay = 1;
   protocol.after_offer = cell.after_offer;
   protocol.catch_up_after = protocol.resend_after = protocol.ask_again_after = Seconds{1000};  // no letter is lost here
-  protocol.outer_learning_rate = static_cast<float>(sizes.outer_rate);
-  protocol.outer_momentum = 0.9F;
+  protocol.outer.method = cell.delay > 0 ? outer::OuterMethod::delayed_nesterov : outer::OuterMethod::nesterov;
+  protocol.outer.learning_rate = static_cast<float>(sizes.outer_rate);
+  protocol.outer.momentum = cell.momentum;
+  protocol.outer.delay = std::max(cell.delay, 1U);
   protocol.keeps_progress = cell.mixing == outer::Mixing::rebase || cell.alpha > 0;
   protocol.total_tokens = total_tokens(sizes);
   return federation;

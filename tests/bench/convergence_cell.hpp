@@ -37,6 +37,8 @@ struct Cell {
   Version staleness = 0;     ///< S
   federation::AfterOffer after_offer = federation::AfterOffer::own;
   Rounds rounds = Rounds::equal;
+  std::uint32_t delay = 0;  ///< N of delayed Nesterov; 0: Nesterov
+  float momentum = 0.9F;    ///< of the outer optimizer
 };
 
 /// The cell of that name. @throws ConfigError  there is none
