@@ -52,8 +52,8 @@ po::options_description settings(FederationFile& file, RawSettings& raw) {
       "inner.clip_norm", value(file.adamw.clip_norm))("outer.fragments", value(file.fragments))(
       "outer.fragmentation", value(raw.fragmentation))("outer.inner_steps", value(file.schedule.inner_steps))(
       "outer.overlap", value(file.schedule.overlap))("outer.wait_seconds", value(raw.wait))(
-      "outer.weights", value(raw.weights))("outer.learning_rate", value(file.protocol.outer_learning_rate))(
-      "outer.momentum", value(file.protocol.outer_momentum))("outer.mixing", value(raw.mixing))("outer.alpha",
+      "outer.weights", value(raw.weights))("outer.learning_rate", value(file.protocol.outer.learning_rate))(
+      "outer.momentum", value(file.protocol.outer.momentum))("outer.mixing", value(raw.mixing))("outer.alpha",
                                                                                                 value(file.alpha));
   return known;
 }
@@ -154,9 +154,9 @@ void check_optimizers(const std::filesystem::path& file, const FederationFile& f
          "try 0.1; 0 is none");
   demand(adamw.clip_norm >= 0 && adamw.clip_norm <= largest, "inner.clip_norm is negative or no number",
          "try 1; 0 is never");
-  demand(f.protocol.outer_learning_rate > 0 && f.protocol.outer_learning_rate <= 10,
+  demand(f.protocol.outer.learning_rate > 0 && f.protocol.outer.learning_rate <= 10,
          "outer.learning_rate is not above 0 and at most 10", "try 0.7");
-  demand(f.protocol.outer_momentum >= 0 && f.protocol.outer_momentum < 1, "outer.momentum is not in 0 .. 1",
+  demand(f.protocol.outer.momentum >= 0 && f.protocol.outer.momentum < 1, "outer.momentum is not in 0 .. 1",
          "try 0.9; 1 itself is excluded");
 }
 
@@ -227,9 +227,9 @@ SiteId FederationFile::site(std::string_view site_name) const {
                     "correct --site, or add the site to federation.sites on every site");
 }
 
-FederationFile read_federation(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) wrong(file, "no such readable file", "check --federation");
+namespace {
+
+FederationFile parse_federation(std::istream& stream, const std::filesystem::path& file) {
   FederationFile federation;
   RawSettings raw;
   po::variables_map values;
@@ -257,6 +257,34 @@ FederationFile read_federation(const std::filesystem::path& file) {
   check_counts(file, federation);
   check_optimizers(file, federation);
   check(file, federation, raw);
+  return federation;
+}
+
+}  // namespace
+
+FederationFile read_federation(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) wrong(file, "no such readable file", "check --federation");
+  return parse_federation(stream, file);
+}
+
+FederationFile read_resolved_federation(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) wrong(file, "no such readable file", "a run directory has it from its first start on");
+  // What was agreed on besides the file's own settings stands behind them, and no federation file may hold it.
+  std::ostringstream settings;
+  std::vector<std::pair<std::string, std::string>> agreed;
+  constexpr std::string_view equals = " = ";
+  for (std::string line; std::getline(stream, line);) {
+    const auto split = line.find(equals);
+    if (line.starts_with("tokens.") && split != std::string::npos)
+      agreed.emplace_back(line.substr(0, split), line.substr(split + equals.size()));
+    else
+      settings << line << '\n';
+  }
+  std::istringstream text(settings.str());
+  auto federation = parse_federation(text, file);
+  for (const auto& [key, value] : agreed) federation.agree_on(key, value);
   return federation;
 }
 

@@ -110,11 +110,24 @@ std::vector<model::Batch> InnerLoop::validation(std::uint64_t batches) const {
   return set;
 }
 
-std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop) {
+namespace {
+
+std::vector<federation::FragmentState> cut(const outer::FragmentPlan& plan, std::span<const float> parameters) {
   std::vector<federation::FragmentState> fragments;
-  for (std::uint32_t f = 0; f < loop.plan().count(); ++f)
-    fragments.push_back(federation::FragmentState::initial(loop.plan().gather(loop.trainer().parameters(), {f})));
+  for (std::uint32_t f = 0; f < plan.count(); ++f)
+    fragments.push_back(federation::FragmentState::initial(plan.gather(parameters, {f})));
   return fragments;
+}
+
+}  // namespace
+
+std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop) {
+  return cut(loop.plan(), loop.trainer().parameters());
+}
+
+std::vector<federation::FragmentState> initial_fragments(const FederationFile& federation) {
+  model::Trainer trainer(federation.model, federation.adamw, federation.seed);
+  return cut(plan_for(federation, trainer), trainer.parameters());
 }
 
 }  // namespace Atoll::app

@@ -12,6 +12,7 @@
 #include "atoll/store/digest.hpp"
 #include "atoll/store/file.hpp"
 #include "atoll/store/letter.hpp"
+#include "inspect_run.hpp"
 
 namespace Atoll::app {
 namespace {
@@ -22,13 +23,16 @@ constexpr Manual manual{
     .synopsis = "atoll inspect [OPTION...] FILE...",
     .description =
         "    Says what checkpoints, token files and letters hold, and checks them completely: every checksum, the\n"
-        "    seal, and that all parts fit together. A folder stands for the checkpoints in it or in its folder\n"
-        "    checkpoints/.\n\n"
+        "    seal, and that all parts fit together. A run directory is summed up from its log on one screen: site,\n"
+        "    steps, rounds, losses, sites seen, versions and digests, tokens lost, letters refused by reason. Another\n"
+        "    folder stands for the checkpoints in it.\n\n"
         "    Ends with status 65 when one of them is damaged or of no kind that Atoll writes; the others are still\n"
         "    shown.",
     .examples =
         "    atoll inspect runs/alpha\n"
-        "        the checkpoints of a run\n"
+        "        how far the run is\n"
+        "    atoll inspect runs/alpha/checkpoints runs/alpha/letters/*.h5\n"
+        "        its checkpoints, and the letters that it kept\n"
         "    atoll inspect bible.h5\n"
         "        what a token file was made of\n"};
 
@@ -128,6 +132,7 @@ void show_letter(const fs::path& file) {
 }
 
 void show(const fs::path& path) {
+  if (is_run_directory(path)) return show_run(path, std::cout);
   const auto file = store::File::open(path);
   const auto format = file.has_attribute("/", "format") ? file.attribute<std::string>("/", "format") : "";
   if (format == "atoll checkpoint") return show_checkpoint(path);
@@ -140,14 +145,14 @@ void show(const fs::path& path) {
 std::vector<fs::path> expanded(const std::vector<std::string>& names) {
   std::vector<fs::path> files;
   for (const fs::path name : names) {
-    if (!fs::is_directory(name)) {
+    if (!fs::is_directory(name) || is_run_directory(name)) {
       files.push_back(name);
       continue;
     }
     auto found = store::checkpoints_in(name);
     std::ranges::move(store::checkpoints_in(name / "checkpoints"), std::back_inserter(found));
     if (found.empty())
-      throw ConfigError("nothing to inspect in " + name.string(), "it holds no checkpoint", "name a file");
+      throw ConfigError("nothing to inspect in " + name.string(), "it holds no checkpoint and no log", "name a file");
     std::ranges::move(found, std::back_inserter(files));
   }
   return files;

@@ -11,6 +11,7 @@
 #include "atoll/app/island_options.hpp"
 #include "atoll/app/resume.hpp"
 #include "atoll/device/session.hpp"
+#include "atoll/federation/replay.hpp"
 #include "atoll/mpi/communicator.hpp"
 #include "atoll/mpi/environment.hpp"
 
@@ -97,7 +98,8 @@ std::vector<federation::FragmentState> resume_or_begin(const mpi::Communicator& 
   return resume_from(found->checkpoint, inner, federation, site);
 }
 
-void print_plan(const FederationFile& federation, const data::TokenFile& tokens, InnerLoop& inner) {
+void print_plan(const IslandOptions& options, const FederationFile& federation, const data::TokenFile& tokens,
+                InnerLoop& inner) {
   std::cout << std::format("federation     {} ({} sites), configuration {}\n", federation.name, federation.sites.size(),
                            federation.configuration.hex())
             << std::format("model          {} parameters in {} fragments\n", inner.trainer().parameter_count(),
@@ -110,7 +112,10 @@ void print_plan(const FederationFile& federation, const data::TokenFile& tokens,
                            federation.schedule.inner_steps,
                            federation.protocol.total_tokens / inner.tokens_per_step() /
                                federation.schedule.inner_steps / federation.sites.size(),
-                           federation.protocol.total_tokens);
+                           federation.protocol.total_tokens)
+            << std::format("letters kept   {}: {} bytes per round at most\n", federation::name_of(options.keep_letters),
+                           federation::kept_bytes_per_round(options.keep_letters, inner.trainer().parameter_count(),
+                                                            federation.sites.size()));
 }
 
 ExitStatus train_island(const mpi::Communicator& world, const IslandOptions& options, const FederationFile& federation,
@@ -124,6 +129,8 @@ ExitStatus train_island(const mpi::Communicator& world, const IslandOptions& opt
   auto fragments = resume_or_begin(world, options, federation, inner, site, log);
   std::optional<IslandGateway> gateway;
   if (world.rank() == 0) {
+    log.write("opened", federation::opened_fields(options.site, inner.steps(), federation.configuration,
+                                                  options.keep_letters, fragments));
     gateway.emplace(federation, options, tokens, *directory, log, inner, std::move(fragments), stop, world.size());
     gateway->gather();
   }
@@ -145,7 +152,7 @@ ExitStatus run(const IslandOptions& options, const FederationFile& federation, c
     if (world.size() > 1) world.mean(values);
   });
   if (options.dry_run) {
-    if (world.rank() == 0) print_plan(federation, tokens, inner);
+    if (world.rank() == 0) print_plan(options, federation, tokens, inner);
     return ExitStatus::success;
   }
   try {

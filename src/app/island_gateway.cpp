@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <format>
+#include <iterator>
 #include <thread>
 
 #include "atoll/app/resume.hpp"
 #include "atoll/core/error.hpp"
+#include "atoll/federation/replay.hpp"
 
 namespace Atoll::app {
 namespace {
@@ -31,7 +33,7 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
                                                     Incarnation incarnation) {
   std::size_t largest = 0;
   for (std::uint32_t f = 0; f < plan.count(); ++f) largest = std::max(largest, plan.size({f}));
-  const auto geometry = federation::geometry_for(largest, plan.count(), federation.sites.size());
+  const auto geometry = federation::geometry_for(largest, federation.protocol.outer.slots(), plan.count(), federation.sites.size());
   const auto& own = federation.sites[self.value].mailboxes;
   const auto root = !options.mailboxes.empty() ? options.mailboxes
                     : own.empty()              ? federation::default_mailbox_root()
@@ -46,10 +48,11 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
 }
 
 Protocol protocol_for(const FederationFile& federation, std::vector<federation::FragmentState> fragments, SiteId self,
-                      Incarnation incarnation) {
+                      Incarnation incarnation, federation::KeepLetters letters) {
   auto config = federation.protocol;
   config.self = self;
   config.incarnation = incarnation;
+  config.keeps_letters = letters != federation::KeepLetters::none;
   return {std::move(config), std::move(fragments)};
 }
 
@@ -77,8 +80,14 @@ IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptio
 
 Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {
   const auto incarnation = this_incarnation(fragments, site_);
-  return Gateway(protocol_for(federation_, std::move(fragments), site_, incarnation),
-                 mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_);
+  return Gateway(protocol_for(federation_, std::move(fragments), site_, incarnation, options_.keep_letters),
+                 mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_, make_keeper());
+}
+
+federation::RecordKeeper IslandGateway::make_keeper() {
+  // A checkpoint holds the parameters, two moments, anchor, momentum and an offer; letters leave room for two of them.
+  const std::uint64_t reserve = 2 * 6 * sizeof(float) * inner_.trainer().parameter_count();
+  return {options_.keep_letters, store::LetterFolder(directory_.letters(), reserve), federation_.protocol.sites, log_};
 }
 
 void IslandGateway::gather() {
@@ -142,9 +151,12 @@ void IslandGateway::warn_of_refusals() {
 void IslandGateway::save_checkpoint(std::set<FragmentId>& changed) {
   const auto began = Gateway::now();
   const auto fragments = outer_.settle(changed);
+  gateway_.record();
   const auto file = store::save(checkpoint_of(inner_, fragments, federation_, site_), directory_.checkpoints());
-  log_.write("checkpoint",
-             {{"step", inner_.steps()}, {"file", file.string()}, {"seconds", (Gateway::now() - began).count()}});
+  std::vector<LogField> fields{
+      {"step", inner_.steps()}, {"file", file.string()}, {"seconds", (Gateway::now() - began).count()}};
+  std::ranges::move(federation::standing_fields(fragments), std::back_inserter(fields));
+  log_.write("checkpoint", std::move(fields));
 }
 
 void IslandGateway::linger() {

@@ -13,7 +13,8 @@ constexpr Command all_commands[] = {
     {"island", "train at one site (under mpirun)", run_island},
     {"links", "carry letters between this site and the others", run_links},
     {"connector", "one end of a pair world (started by links)", run_connector},
-    {"inspect", "say what a checkpoint, a token file or a run holds", run_inspect},
+    {"replay", "repeat all merges of a run and compare the digests", run_replay},
+    {"inspect", "say what a checkpoint, a token file, a letter or a run holds", run_inspect},
 };
 
 void print_help() {

@@ -57,6 +57,10 @@ void Report::started(std::uint64_t resumed_at, int ranks) {
                   short_number(static_cast<double>(inner_.trainer().parameter_count())), inner_.plan().count(), ranks,
                   ranks == 1 ? "" : "s",
                   resumed_at == 0 ? std::string("fresh start") : std::format("resumed at step {}", resumed_at)));
+  if (options_.keep_letters != federation::KeepLetters::none)
+    say(std::format("keeps letters ({}): {}B per round at most", federation::name_of(options_.keep_letters),
+                    short_number(static_cast<double>(federation::kept_bytes_per_round(
+                        options_.keep_letters, inner_.trainer().parameter_count(), federation_.sites.size())))));
   step_began_ = progress_began_ = Gateway::now();
   printed_at_ = step_began_;
   progress_at_start_ = gateway_.standing().progress_tokens;
@@ -129,6 +133,7 @@ void Report::finished() {
       versions.push_back(s.version);
     }
   });
+  gateway_.record();
   const auto prompt = tokens_.encode(options_.prompt);
   const auto text = data::readable(
       options_.prompt + tokens_.decode(inner_.trainer().sample(prompt, 300, 0.8, federation_.seed, anchors)));

@@ -112,6 +112,10 @@ std::vector<FragmentState> resume_from(const store::Checkpoint& saved, InnerLoop
   std::ranges::copy(saved.second_moment, trainer.second_moment().begin());
   trainer.resume_optimizer(saved.optimizer_steps);
   inner.resume(saved.step, saved.data_cursor);
+  return fragments_of(saved);
+}
+
+std::vector<FragmentState> fragments_of(const store::Checkpoint& saved) {
   std::vector<FragmentState> fragments;
   for (const auto& fragment : saved.fragments) fragments.push_back(fragment_of(fragment));
   return fragments;

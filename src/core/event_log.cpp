@@ -25,12 +25,28 @@ struct EventLog::State {
   }
 };
 
+namespace {
+
+// What a kill or a full disk cut off must not run into the first line that we write.
+void end_cut_line(const std::filesystem::path& file, int descriptor) {
+  const int reader = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (reader < 0) return;
+  char last = '\n';
+  const bool cut = ::lseek(reader, -1, SEEK_END) >= 0 && ::read(reader, &last, 1) == 1 && last != '\n';
+  ::close(reader);
+  // A disk that is still full is said with the first event.
+  if (cut && ::write(descriptor, "\n", 1) < 0) return;
+}
+
+}  // namespace
+
 EventLog::EventLog() : state_(std::make_unique<State>()) {}
 
 EventLog::EventLog(const std::filesystem::path& file) : EventLog() {
   state_->descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (state_->descriptor < 0)
     throw SystemError("cannot write the log " + file.string(), errno, "choose a run directory that you may write");
+  end_cut_line(file, state_->descriptor);
 }
 
 EventLog::EventLog(EventLog&&) noexcept = default;

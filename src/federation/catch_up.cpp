@@ -211,6 +211,7 @@ void Protocol::finish_joining(Seconds now) {
 
 void Protocol::adopt_snapshot(FragmentId f, FragmentState next, Line line, Progress progress) {
   const auto before = state(f).tokens_since;
+  note_taken(f, next);
   advance(f, std::move(next), line, progress);
   auto& s = state(f);
   // The first offer after a snapshot weighs what the site does from now on, though it holds all that it did before.

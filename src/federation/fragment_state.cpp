@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "atoll/outer/merge.hpp"
 #include "atoll/outer/mixing.hpp"
-#include "atoll/outer/outer_optimizer.hpp"
-#include "atoll/store/digest.hpp"
 
 namespace Atoll::federation {
 namespace {
@@ -25,26 +22,22 @@ store::Values moved(std::vector<float> values, const std::vector<float>& anchor,
 
 }  // namespace
 
-FragmentState FragmentState::initial(std::vector<float> anchor) {
+FragmentState FragmentState::initial(std::vector<float> anchor, std::size_t slots) {
   FragmentState state;
-  state.momentum = shared(std::vector<float>(anchor.size(), 0.0F));
+  state.momentum = shared(std::vector<float>(slots * anchor.size(), 0.0F));
   state.anchor = shared(std::move(anchor));
   state.remember();
   return state;
 }
 
-FragmentState FragmentState::advanced(std::span<const float> merged, const std::vector<store::OfferRecord>& offers,
-                                      float learning_rate, float momentum_factor) const {
+FragmentState FragmentState::advanced(const NextAnchor& made, const std::vector<store::OfferRecord>& offers) const {
   FragmentState next = *this;
-  auto new_anchor = *anchor;
-  auto new_momentum = *momentum;
-  outer::nesterov_step(new_anchor, new_momentum, merged, learning_rate, momentum_factor);
-  next.anchor = shared(std::move(new_anchor));
-  next.momentum = shared(std::move(new_momentum));
+  next.anchor = made.anchor;
+  next.momentum = made.state;
   next.version = version + 1;
   for (const auto& offer : offers) next.tokens_merged += offer.tokens;
   next.note_offers(offers);
-  next.remember();
+  next.remember(made.digest);
   return next;
 }
 
@@ -97,23 +90,23 @@ OwnPath::Rest FragmentState::hand_over(FragmentState& next, SiteId self, Pending
   return rest;
 }
 
-bool FragmentState::finite() const {
-  return outer::all_finite(*anchor) && outer::all_finite(*momentum);
-}
-
 std::uint64_t FragmentState::newest_serial(SiteId site) const {
   const auto found = std::ranges::find(newest, site, &store::OfferRecord::site);
   return found == newest.end() ? 0 : found->serial;
 }
 
 std::optional<Digest> FragmentState::digest_at(Version wanted) const {
-  const auto found = std::ranges::find(history, wanted, [](const auto& entry) { return entry.first; });
-  if (found == history.end()) return std::nullopt;
+  const auto found = std::ranges::lower_bound(history, wanted, {}, [](const auto& entry) { return entry.first; });
+  if (found == history.end() || found->first != wanted) return std::nullopt;
   return found->second;
 }
 
 void FragmentState::remember() {
-  digest = store::digest_of_values({*anchor, *momentum});
+  remember(digest_of_anchor(*anchor, *momentum));
+}
+
+void FragmentState::remember(const Digest& of_anchor) {
+  digest = of_anchor;
   history.emplace_back(version, digest);
   // Version 0 stays: every site starts there, so a newcomer is always known as an ancestor.
   if (history.size() > remembered_versions) history.erase(history.begin() + 1);

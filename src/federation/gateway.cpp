@@ -21,7 +21,8 @@ constexpr Seconds silence_limit{4.0};
 constexpr Seconds stall_limit{120.0};
 Lane lane_of(LetterKind kind) {
   // A farewell must not overtake the commits before it.
-  const bool control = kind == LetterKind::status || kind == LetterKind::snapshot_request;
+  const bool control =
+      kind == LetterKind::status || kind == LetterKind::snapshot_request || kind == LetterKind::refusal;
   return control ? Lane::control : Lane::bulk;
 }
 
@@ -32,16 +33,16 @@ std::size_t image_bytes(const store::Letter& letter) {
 
 }  // namespace
 
-Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites) {
+Geometry geometry_for(std::size_t largest_fragment, std::size_t slots, std::size_t fragments, std::size_t sites) {
   const auto in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
   Geometry geometry;
   geometry.slot_bytes[0] = in_pages(store::image_bound(0, sites, fragments));
-  geometry.slot_bytes[1] = in_pages(store::image_bound(2 * largest_fragment, sites, sent_versions));
+  geometry.slot_bytes[1] = in_pages(store::image_bound((1 + slots) * largest_fragment, sites, sent_versions));
   return geometry;
 }
 
-Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log)
-    : protocol_(std::move(protocol)), log_(log) {
+Gateway::Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log, RecordKeeper keeper)
+    : protocol_(std::move(protocol)), log_(log), keeper_(std::move(keeper)) {
   for (auto& [site, mailbox] : mailboxes)
     peers_.emplace(site, Correspondent{protocol_.config().sites[site.value], std::move(mailbox), {}, false, {}, {}});
   thread_ = std::thread([this] { run(); });
@@ -121,7 +122,7 @@ bool Gateway::round_trip() {
   publish_standing();
   dispatch();
   for (auto& [site, peer] : peers_) moved |= post(peer);
-  write_notes();
+  record();
   return moved;
 }
 
@@ -208,8 +209,12 @@ bool Gateway::put(Correspondent& peer, Lane lane, const store::Letter& letter) {
   return true;
 }
 
-void Gateway::write_notes() {
-  auto notes = visit([](Protocol& protocol, Seconds) { return protocol.take_notes(); });
+// Letters go first: what the log says was merged can be read.
+void Gateway::record() {
+  const std::lock_guard lock(record_mutex_);
+  auto [records, notes] =
+      visit([](Protocol& protocol, Seconds) { return std::pair(protocol.take_records(), protocol.take_notes()); });
+  for (const auto& record : records) keeper_.keep(record);
   for (auto& [event, fields] : notes) log_.write(event, std::move(fields));
 }
 

@@ -1,7 +1,6 @@
 #include "atoll/federation/norm_gate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace Atoll::federation {
@@ -17,16 +16,10 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-double norm_of(std::span<const float> values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
-
-void NormGate::merged(std::span<const float> gradient, const std::vector<store::OfferRecord>& offers) {
+void NormGate::merged(double norm, const std::vector<store::OfferRecord>& offers) {
   double steps = 0;
   for (const auto& offer : offers) steps += static_cast<double>(offer.steps);
-  samples_.push_back({norm_of(gradient), steps / std::max<double>(1, static_cast<double>(offers.size()))});
+  samples_.push_back({norm, steps / std::max<double>(1, static_cast<double>(offers.size()))});
   if (samples_.size() > remembered) samples_.pop_front();
 }
 

@@ -16,7 +16,11 @@ void Protocol::note_offer(FragmentId f) {
                  {"steward", name_of(offer.sent_to)}});
 }
 
-void Protocol::note_commit(const Letter& commit, Seconds waited) {
+void Protocol::note_commit(const Letter& commit, Seconds waited, const Offers& offers) {
+  if (config_.keeps_letters) {
+    auto& record = records_.emplace_back(Record{commit, {}});
+    for (const auto* offer : offers) record.offers.push_back(*offer);
+  }
   std::vector<std::string> names;
   std::vector<std::uint64_t> serials, tokens, steps;
   std::vector<double> weights;
@@ -38,6 +42,25 @@ void Protocol::note_commit(const Letter& commit, Seconds waited) {
                   {"weights", weights},
                   {"tokens", commit.tokens},
                   {"seconds", waited.count()}});
+}
+
+// The state that is put in place of our own, whichever letters it came from.
+void Protocol::note_taken(FragmentId f, const FragmentState& next) {
+  note("anchor_taken", {{"fragment", std::uint64_t{f.value}},
+                        {"version", next.version},
+                        {"anchor", next.digest.hex()},
+                        {"tokens", next.tokens_merged}});
+  if (!config_.keeps_letters) return;
+  auto taken = letter(store::LetterKind::snapshot);
+  taken.fragment = f;
+  taken.version = next.version;
+  taken.anchor = next.digest;
+  taken.tokens = next.tokens_merged;
+  taken.offers = next.newest;
+  taken.fragments = next.recent_line();
+  taken.values = next.anchor;
+  taken.momentum = next.momentum;
+  records_.push_back({std::move(taken), {}});
 }
 
 void Protocol::note_lost(FragmentId f, std::uint64_t tokens, const std::string& reason) {

@@ -13,6 +13,7 @@ using store::LetterKind;
 
 Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
     : config_(std::move(config)),
+      outer_(config_.merger, config_.outer),
       fragments_(std::move(fragments)),
       peers_(config_.sites.size()),
       rounds_(fragments_.size()) {
@@ -104,15 +105,17 @@ bool Protocol::may_offer(FragmentId f) const {
 }
 
 void Protocol::discard_progress() {
-  for (std::uint32_t f = 0; f < fragments_.size(); ++f) {
-    auto& s = fragments_[f];
-    const auto newest = s.newest_serial(config_.self);
-    note_lost({f}, s.path.tokens_behind(newest), "not_finite");
-    s.path.restart(newest);
-    s.steps_since = s.tokens_since = 0;
-    s.outstanding.reset();
-    adoptions_.push_back({{f}, s.version, s.anchor, nullptr, newest, newest, false});
-  }
+  for (std::uint32_t f = 0; f < fragments_.size(); ++f) discard({f}, "not_finite");
+}
+
+void Protocol::discard(FragmentId f, const std::string& reason) {
+  auto& s = state(f);
+  const auto newest = s.newest_serial(config_.self);
+  note_lost(f, s.path.tokens_behind(newest), reason);
+  s.path.restart(newest);
+  s.steps_since = s.tokens_since = 0;
+  s.outstanding.reset();
+  adoptions_.push_back({f, s.version, s.anchor, nullptr, newest, newest, false});
 }
 
 // ---- the world
@@ -207,12 +210,14 @@ std::string Protocol::gate(const Letter& in) const {
   if (in.kind == LetterKind::status) return in.fragments.size() == fragments_.size() ? "" : "layout";
   if (in.kind == LetterKind::leave) return "";
   if (in.fragment.value >= fragments_.size()) return "layout";
-  if (in.kind == LetterKind::snapshot_request) return "";
+  if (in.kind == LetterKind::snapshot_request || in.kind == LetterKind::refusal) return "";
   const auto size = state(in.fragment).anchor->size();
   if (!in.values || in.values->size() != size) return "layout";
   if (in.fragments.size() > sent_versions) return "layout";
   if (in.kind == LetterKind::offer && in.tokens > config_.total_tokens) return "implausible";
-  if (in.kind == LetterKind::snapshot && (!in.momentum || in.momentum->size() != size)) return "layout";
+  if (in.kind == LetterKind::snapshot && (!in.momentum || in.momentum->size() != size * config_.outer.slots()))
+    return "layout";
+  if (in.kind == LetterKind::offer) return "";  // whether it is finite shows when it is merged
   if (!outer::all_finite(*in.values) || (in.momentum && !outer::all_finite(*in.momentum))) return "not_finite";
   const auto known = [&](const store::OfferRecord& offer) { return offer.site.value < peers_.size(); };
   if (!std::ranges::all_of(in.offers, known)) return "unknown_site";
@@ -235,6 +240,8 @@ void Protocol::receive(const Letter& in, Seconds now) {
       return receive_snapshot_request(in, now);
     case LetterKind::snapshot:
       return receive_snapshot(in, now);
+    case LetterKind::refusal:
+      return receive_refusal(in);
     case LetterKind::leave:
       peers_[in.site.value].left = in.incarnation;
       return note("site_left", {{"site", name_of(in.site)}});

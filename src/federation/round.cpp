@@ -46,7 +46,6 @@ void Protocol::send_offer(FragmentId f, Seconds now) {
 void Protocol::receive_offer(const Letter& in) {
   auto& round = rounds_[in.fragment.value];
   if (const auto reason = obstacle(in); !reason.empty()) return refuse(in, reason);
-  if (!round.norms.allows(norm_of(*in.values), in.steps, config_.norm_factor)) return refuse(in, "norm");
   const auto earlier = round.offers.find(in.site);
   if (earlier == round.offers.end() || in.serial > earlier->second.serial) round.offers.insert_or_assign(in.site, in);
 }
@@ -64,16 +63,17 @@ void Protocol::merge_if_ready(FragmentId f, Seconds now) {
 void Protocol::merge(FragmentId f, const Offers& offers, Seconds now) {
   auto& s = state(f);
   auto& round = rounds_[f.value];
-  const auto shares = shares_of(f, offers);
   auto commit = letter(LetterKind::commit);
+  const auto shares = shares_of(f, offers);
   std::vector<std::span<const float>> gradients;
   for (std::size_t i = 0; i < offers.size(); ++i) {
     gradients.emplace_back(*offers[i]->values);
     commit.offers.push_back({offers[i]->site, offers[i]->serial, offers[i]->steps, offers[i]->tokens, shares[i]});
   }
-  commit.values = std::make_shared<const std::vector<float>>(outer::weighted_mean(gradients, shares));
-  auto next = s.advanced(*commit.values, commit.offers, config_.outer_learning_rate, config_.outer_momentum);
-  if (!next.finite()) return set_aside_largest(f, offers);
+  const auto made = outer_.merge(gradients, shares, segments(f), s.view());
+  if (set_aside(f, offers, made)) return merge_if_ready(f, now);
+  auto next = s.advanced(made, commit.offers);
+  commit.values = made.merged;
   commit.fragment = f;
   commit.version = next.version;
   commit.parent = s.digest;
@@ -82,8 +82,8 @@ void Protocol::merge(FragmentId f, const Offers& offers, Seconds now) {
   for (const auto site : live_peers()) send(site, commit);
   quorum_wait_.add(*round.quorum_at - *round.opened_at);
   round.committed_at = now;
-  round.norms.merged(*commit.values, commit.offers);
-  note_commit(commit, now - *round.quorum_at);
+  round.norms.merged(made.merged_norm, commit.offers);
+  note_commit(commit, now - *round.quorum_at, offers);
   advance(f, std::move(next), Line::same, Progress::keep);
 }
 
@@ -98,8 +98,9 @@ void Protocol::receive_commit(const Letter& in, Seconds now) {
   }
   const bool gap = in.version > current.version + 1;
   if (!gap && in.parent != current.digest) return refuse(in, "other_branch");
+  const auto made = gap ? NextAnchor() : outer_.step(*in.values, current.view());
   FragmentState next;
-  if (!gap) next = current.advanced(*in.values, in.offers, config_.outer_learning_rate, config_.outer_momentum);
+  if (!gap) next = current.advanced(made, in.offers);
   if (gap || next.digest != in.anchor || next.tokens_merged != in.tokens) {
     if (!joining_) ask_snapshot(in.site, f, now);
     return refuse(in, gap ? "gap" : "digest");
@@ -108,10 +109,25 @@ void Protocol::receive_commit(const Letter& in, Seconds now) {
     current = std::move(next);
     return;
   }
-  rounds_[f.value].norms.merged(*in.values, in.offers);
-  note_commit(in, Seconds{0});
+  rounds_[f.value].norms.merged(made.merged_norm, in.offers);
+  note_commit(in, Seconds{0}, {});
   advance(f, std::move(next), Line::same, Progress::keep);
   send_status(in.site);  // it learns how long its commits take
+}
+
+// What is unfit to be merged is unfit to go on from.
+void Protocol::refuse_work(const Letter& offer) {
+  if (offer.site == config_.self) return discard(offer.fragment, "refused");
+  auto out = letter(LetterKind::refusal);
+  out.fragment = offer.fragment;
+  out.version = offer.version;
+  out.serial = offer.serial;
+  send(offer.site, std::move(out));
+}
+
+void Protocol::receive_refusal(const Letter& in) {
+  const auto& outstanding = state(in.fragment).outstanding;
+  if (outstanding && outstanding->serial == in.serial) discard(in.fragment, "refused");
 }
 
 // The anchor moves, and with it what this site has done and nobody has merged yet.
@@ -161,7 +177,7 @@ store::Values Protocol::start_of(const FragmentState& s) const {
   const float share = own == s.newest.end() ? 1.0F / static_cast<float>(peers_.size()) : own->weight;
   auto gradient = outer::weighted_mean({{std::span<const float>(*s.outstanding->gradient)}}, {{share}});
   auto anchor = *s.anchor, momentum = *s.momentum;
-  outer::nesterov_step(anchor, momentum, gradient, config_.outer_learning_rate, config_.outer_momentum);
+  config_.outer.step(anchor, momentum, gradient, s.version);
   return std::make_shared<const std::vector<float>>(std::move(anchor));
 }
 

@@ -85,16 +85,30 @@ std::vector<float> Protocol::shares_of(FragmentId f, const Offers& offers) const
   return shares;
 }
 
-// Offers that are finite by themselves, but not when merged: the largest one goes, and the others get their turn.
-void Protocol::set_aside_largest(FragmentId f, const Offers& offers) {
-  const auto largest = [](const Letter* offer) {
-    return std::ranges::max(*offer->values | std::views::transform([](float value) { return std::abs(value); }));
-  };
-  const auto* worst = *std::ranges::max_element(offers, {}, largest);
-  const auto site = worst->site;
-  refuse(*worst, "merge_not_finite");
-  rounds_[f.value].offers.erase(site);
-  if (site == config_.self) discard_progress();
+// The gates that need every value, for which the merge has looked at each once: offers that fail go, and the others get
+// their turn. Of offers that are finite by themselves, but not together, the largest goes.
+bool Protocol::set_aside(FragmentId f, const Offers& offers, const NextAnchor& made) {
+  auto& round = rounds_[f.value];
+  std::vector<std::pair<SiteId, std::string>> out;
+  for (std::size_t i = 0; i < offers.size(); ++i)
+    if (!std::isfinite(made.norms[i]))
+      out.emplace_back(offers[i]->site, "not_finite");
+    else if (!round.norms.allows(made.norms[i], offers[i]->steps, config_.norm_factor))
+      out.emplace_back(offers[i]->site, "norm");
+  if (out.empty() && !made.finite)
+    out.emplace_back(offers[static_cast<std::size_t>(std::ranges::max_element(made.norms) - made.norms.begin())]->site,
+                     "merge_not_finite");
+  for (const auto& [site, reason] : out) {
+    const auto offer = round.offers.extract(site);
+    refuse(offer.mapped(), reason);
+    refuse_work(offer.mapped());
+  }
+  return !out.empty();
+}
+
+std::span<const outer::Segment> Protocol::segments(FragmentId f) const {
+  if (f.value < config_.segments.size()) return config_.segments[f.value];
+  return {};
 }
 
 std::optional<Seconds> Protocol::fastest_step() const {

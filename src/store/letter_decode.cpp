@@ -129,7 +129,7 @@ bool yes_or_no(const Root& root, const char* name) {
 }
 
 LetterKind kind_named(const std::string& name) {
-  for (std::uint32_t number = 1; number <= static_cast<std::uint32_t>(LetterKind::leave); ++number)
+  for (std::uint32_t number = 1; number <= static_cast<std::uint32_t>(LetterKind::refusal); ++number)
     if (name_of(LetterKind{number}) == name) return LetterKind{number};
   refuse("kind", "its kind is '" + name + "'");
 }

@@ -112,8 +112,8 @@ std::size_t write_image(const Letter& letter, ImageMemory& memory) {
 }  // namespace
 
 std::string_view name_of(LetterKind kind) {
-  constexpr std::array<std::string_view, 7> names{"?",        "status", "offer", "commit", "snapshot_request",
-                                                  "snapshot", "leave"};
+  constexpr std::array<std::string_view, 8> names{"?",        "status", "offer",  "commit", "snapshot_request",
+                                                  "snapshot", "leave",  "refusal"};
   const auto number = static_cast<std::size_t>(kind);
   return names[number < names.size() ? number : 0];
 }

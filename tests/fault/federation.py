@@ -9,10 +9,13 @@ import time
 import unittest
 from pathlib import Path
 
+import h5py
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from islands import KEEP, THREADS, TOKENS_PER_STEP, Lab, Site, write_federation, write_tokens  # noqa: E402
 
 SITES = ["alpha", "beta"]
+KEEP_LETTERS = ["--keep-letters", "all"]
 BIGGER = {"layers": 3, "heads": 2, "width": 128}
 
 
@@ -51,8 +54,21 @@ class Federation(unittest.TestCase):
         self.assertGreaterEqual(len(common), least)
         self.assertEqual({key: ours[key] for key in common}, {key: theirs[key] for key in common})
 
+    def assert_replays(self, site, merges, snapshots=0):
+        """All that the site's log tells is repeated to the bit; at least so many merges from offers, and snapshots."""
+        status, text, error = site.replay()
+        self.assertEqual(status, 0, text + error)
+        counts = {words[0]: int(words[2].strip(",")) for line in text.splitlines()
+                  if (words := line.split())[0] in ("merges", "commits", "snapshots", "starts")}
+        self.assertGreaterEqual(counts["merges"], merges, text)
+        self.assertGreaterEqual(counts["snapshots"], snapshots, text)
+        self.assertEqual(counts["starts"], len(site.events("opened")), text)
+        for digest in site.digests():
+            self.assertIn(digest, text)
+        return counts
+
     def test_two_islands_of_two_ranks_hold_equal_anchors_over_twenty_rounds(self):
-        alpha, beta = self.sites({"federation": {"tokens": tokens_for(60)}}, ranks=2)
+        alpha, beta = self.sites({"federation": {"tokens": tokens_for(60)}}, ranks=2, options=KEEP_LETTERS)
         for site in (alpha, beta):
             site.start()
         for site in (alpha, beta):
@@ -61,6 +77,23 @@ class Federation(unittest.TestCase):
         self.assertEqual(alpha.digests(), beta.digests())
         self.assertEqual(alpha.result(), beta.result())
         self.assertGreaterEqual(len(commits_of_both(alpha)), 2 * 15)
+        self.assert_replays(alpha, merges=2 * 20)
+        counts = self.assert_replays(beta, merges=0)
+        self.assertGreaterEqual(counts["commits"], 2 * 15)
+        self.assert_replay_names_a_changed_bit(alpha)
+
+    def assert_replay_names_a_changed_bit(self, site):
+        letter = sorted(site.run.glob("letters/*-offer.h5"))[-1]
+        with h5py.File(letter) as file:
+            self.assertEqual(file.attrs["kind"], b"offer")
+            self.assertGreater(len(file["values"]), 1000)
+        data = bytearray(letter.read_bytes())
+        data[-9] ^= 1
+        letter.write_bytes(data)
+        status, _, error = site.replay()
+        self.assertEqual(status, 65)
+        self.assertIn(letter.name, error)
+        self.assertRegex(error, r"log.jsonl line \d+, commit of fragment 1 to version \d+")
 
     def test_two_sites_equal_the_same_work_in_one_process_to_the_bit(self):
         changes = {"federation": {"tokens": tokens_for(8), "quorum": 2}, "outer": {"wait_seconds": 60}}
@@ -111,7 +144,7 @@ class Federation(unittest.TestCase):
 
     def kill_and_bring_back(self, victim):
         changes = {"federation": {"tokens": tokens_for(150), "grace_seconds": 1}}
-        sites = {site.name: site for site in self.sites(changes, options=["--checkpoint-every", 50])}
+        sites = {site.name: site for site in self.sites(changes, options=["--checkpoint-every", 50, *KEEP_LETTERS])}
         killed, survivor = sites[victim], sites[next(name for name in SITES if name != victim)]
         for site in sites.values():
             site.start()
@@ -133,9 +166,11 @@ class Federation(unittest.TestCase):
         self.assert_equal_anchors(killed, survivor, least=10, anew_after=killed_at)
         self.assertEqual(killed.digests(), survivor.digests())
         self.assertTrue(commits_of_both(survivor, took["time"]), "both train together again")
+        self.assert_replays(survivor, merges=11)
+        self.assert_replays(killed, merges=0, snapshots=1)
 
     def test_a_site_that_starts_thirty_seconds_late_joins_by_itself(self):
-        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2])
+        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2, "--checkpoint-every", 20, *KEEP_LETTERS])
         alpha.start()
         time.sleep(30)
         self.assertTrue(alpha.events("commit"))
@@ -145,6 +180,10 @@ class Federation(unittest.TestCase):
         for site in (alpha, beta):
             site.wait_for(commits_of_both, 60, "a commit of both")
         self.assert_equal_anchors(alpha, beta, least=1)
+        for site in (alpha, beta):  # while they train on
+            status, text, error = site.replay()
+            self.assertEqual(status, 0, text + error)
+            self.assertIn("holds the same", text)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,12 @@ class Site:
         assert status == 0 and (self.run / "DONE").exists(), f"{self.name}: status {status}\n{self.output()}"
         self.links.wait(20)
 
+    def replay(self, *options):
+        """atoll replay of the run directory: status, output, error output."""
+        result = subprocess.run([ATOLL, "replay", self.run, *options], text=True, capture_output=True,
+                                env={**os.environ, **THREADS})
+        return result.returncode, result.stdout, result.stderr
+
     def step_gaps(self):
         """Seconds between consecutive inner steps."""
         times = [event["time"] for event in self.events("step")]

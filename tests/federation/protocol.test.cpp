@@ -395,14 +395,60 @@ TEST(Protocol, LettersThatFailAGateAreSetAsideAndCounted) {
   EXPECT_EQ(refused_for([](auto& l) { l.fragment = {9}; }), "layout");
   EXPECT_EQ(refused_for([](auto& l) { l.values = values({0, 0}); }), "layout");
   EXPECT_EQ(refused_for([](auto& l) { l.values = nullptr; }), "layout");
-  EXPECT_EQ(refused_for([](auto& l) {
-              l.values = values({0, std::numeric_limits<float>::quiet_NaN(), 0});
-            }),
-            "not_finite");
   EXPECT_EQ(refused_for([](auto& l) { l.parent = store::digest_of("elsewhere"); }), "other_branch");
   EXPECT_EQ(refused_for([](auto& l) { l.tokens = 0; }), "no_tokens");
   EXPECT_EQ(refused_for([](auto& l) { l.tokens = std::uint64_t{1} << 62; }), "implausible");
   EXPECT_EQ(refused_for([](auto&) {}), "accepted");
+}
+
+TEST(Protocol, AnOfferThatIsNotFiniteIsSetAsideAndItsSiteGivesUpWhatItHolds) {
+  SitesInMemory sites(2);
+  sites.start(0);
+  sites.start(1);
+  sites.deliver();
+  for (int i = 0; i < 2; ++i) sites.step(i, 1.0F);
+  sites.offer(1);
+  sites.deliver([&](SiteId from, const Send& send) {
+    if (send.letter.kind != LetterKind::offer) return false;
+    auto damaged = send.letter;
+    damaged.values = values({0, std::numeric_limits<float>::infinity(), 0});
+    sites.protocol(0).receive(damaged, sites.now());
+    return from.value == 1;
+  });
+  sites.offer(0);
+  sites.deliver();
+  EXPECT_EQ(sites.protocol(0).refused().at("not_finite"), 1);
+  EXPECT_EQ(sites.protocol(1).tokens_lost().at("refused"), SitesInMemory::tokens_per_step);
+  sites.pass(sites.config().grace.longest.count() + 1);
+  sites.deliver();
+  EXPECT_EQ(sites.state(0).version, 1);
+  EXPECT_EQ(sites.state(0).tokens_merged, SitesInMemory::tokens_per_step);
+  EXPECT_EQ(sites.parameters(1), *sites.state(1).anchor);
+}
+
+TEST(Protocol, AnOfferFarBeyondTheRunningMedianIsSetAside) {
+  SitesInMemory sites(2);
+  sites.config().norm_factor = 10;
+  sites.start(0);
+  sites.start(1);
+  sites.deliver();
+  const auto round = [&](float far) {
+    sites.step(0, 1.0F);
+    sites.step(1, far);
+    sites.offer(1);
+    sites.deliver();
+    sites.offer(0);
+    sites.pass(sites.config().grace.longest.count() + 1);
+    sites.deliver();
+  };
+  for (int i = 0; i < 10; ++i) round(1.0F);
+  EXPECT_EQ(sites.state(0).tokens_merged, 20 * SitesInMemory::tokens_per_step);
+  round(1000.0F);
+  EXPECT_EQ(sites.protocol(0).refused().at("norm"), 1);
+  EXPECT_EQ(sites.state(0).tokens_merged, 21 * SitesInMemory::tokens_per_step);
+  round(1.0F);  // the site goes on from the anchor
+  EXPECT_EQ(sites.state(0).tokens_merged, 23 * SitesInMemory::tokens_per_step);
+  EXPECT_EQ(sites.state(1).digest, sites.state(0).digest);
 }
 
 TEST(Protocol, ParametersThatAreNotFiniteAreNeverOffered) {

@@ -24,6 +24,7 @@ class SitesInMemory {
  public:
   static constexpr std::uint64_t tokens_per_step = 10;
   using Filter = std::function<bool(SiteId from, const Send&)>;
+  using Recorder = std::function<void(std::size_t site, const std::vector<Record>&, std::vector<Note>)>;
 
   struct Site {
     std::optional<Protocol> protocol;  ///< none: the site is down
@@ -43,6 +44,8 @@ class SitesInMemory {
     joined_.assign(count, std::vector<bool>(count, true));
   }
 
+  /// What is done with the records and notes of a site.
+  void record_with(Recorder recorder) { recorder_ = std::move(recorder); }
   ProtocolConfig& config() { return config_; }
   Protocol& protocol(std::size_t i) { return *sites_[i].protocol; }
   Site& site(std::size_t i) { return sites_[i]; }
@@ -144,12 +147,16 @@ class SitesInMemory {
       else
         site.parameters[a.fragment.value] = *a.anchor;
     }
-    for (auto& note : site.protocol->take_notes()) site.events.push_back(note.event);
+    const auto records = site.protocol->take_records();
+    auto notes = site.protocol->take_notes();
+    for (const auto& note : notes) site.events.push_back(note.event);
+    if (recorder_) recorder_(i, records, std::move(notes));
   }
 
   std::size_t fragments_;
   ProtocolConfig config_;
   std::vector<Site> sites_;
+  Recorder recorder_;
   std::vector<std::vector<bool>> joined_;
   std::deque<std::pair<SiteId, Send>> letters_;
   Seconds now_{0};

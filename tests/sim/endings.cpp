@@ -7,8 +7,9 @@
 namespace Atoll::federation::sim {
 namespace {
 
-constexpr Version growth = 3;  // commits of every fragment that must follow an agreement
-constexpr double quiet = 8;    // [s] without a change after which the end is the end
+constexpr Version growth = 3;         // commits of every fragment that must follow an agreement
+constexpr double longest_end = 2000;  // [s] after the last fault, whatever still changes
+constexpr double quiet = 8;           // [s] without a change after which the end is the end
 
 }  // namespace
 
@@ -89,6 +90,7 @@ void World::leave_for_good(std::uint32_t i) {
 // Where the training ends: every site that is there comes to its end, and all of them to the same.
 void World::check_end() {
   if (std::exchange(changed_, false)) phase_began_ = now_;
+  if (now_ > plan_.faults_end + longest_end) throw Broken("the sites go on for ever" + text_of_held());
   const Site* one = nullptr;
   const auto there = std::ranges::count_if(sites_, [](const Site& site) { return !site.gone && !site.departed; });
   const bool stuck = there > 0 && there < plan_.protocol.quorum;  // the others left before: nothing more can be merged
@@ -103,6 +105,30 @@ void World::check_end() {
     one = &site;
   }
   phase_ = Phase::done;
+}
+
+// Every step that anybody made is in an anchor that is held at the end, or still in somebody's parameters, or went with
+// an island that died, or in a branch that was given up, or a protocol has said why it is lost.
+void World::settle_accounts() {
+  for (std::uint32_t i = 0; i < plan_.site_count(); ++i)
+    if (sites_[i].protocol) adopt(i);
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    auto missing = made_;
+    missing.remove(rolled_back_[f]);
+    for (const auto& site : sites_) {
+      if (!site.held.empty()) missing.remove(ledger_.entry({f}, site.held[f].second).contents);
+      if (!site.island.work.empty()) missing.remove(site.island.work[f].rest().steps);
+    }
+    auto unexplained = missing;
+    unexplained.remove(ledger_.ever({f}));
+    counts_.steps_of_lighter += missing.total() - unexplained.total();
+    const auto steps = unexplained.total(), said = tokens_lost_[f] / tokens_per_step;
+    if (steps <= said) continue;
+    if (plan_.all_explained)
+      throw Broken(std::format("at the end: fragment {}: {} steps are neither merged nor kept, and {} said to be lost",
+                               f, steps, said));
+    counts_.steps_unexplained += steps - said;
+  }
 }
 
 std::string World::text_of_held() const {

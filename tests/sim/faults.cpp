@@ -104,20 +104,37 @@ void World::jump(std::uint32_t i, double seconds) {
   examine(i);
 }
 
+// Whatever the site knew and its checkpoint does not is rolled back.
+void World::load(std::uint32_t i) {
+  auto& site = sites_[i];
+  for (std::uint32_t f = 0; f < site.island.work.size(); ++f)
+    rolled_back_[f].unite(
+        Contents(site.island.work[f].all().steps).remove(site.checkpoints.back().work[f].all().steps));
+  site.island = site.checkpoints.back();
+}
+
+// As in IslandGateway: the time, but later than anything that an earlier start did.
+Incarnation World::incarnation_of(std::uint32_t i, const std::vector<FragmentState>& fragments) const {
+  auto incarnation = 1000 + static_cast<Incarnation>(now_ * 1e6);
+  for (const auto& s : fragments) {
+    incarnation = std::max(incarnation, s.newest_serial({i}) + 1);
+    if (s.outstanding) incarnation = std::max(incarnation, s.outstanding->serial + 1);
+  }
+  return incarnation;
+}
+
 void World::start(std::uint32_t i) {
   auto& site = sites_[i];
   const auto newest = site.checkpoints.size() - 1;
   const auto chosen = newest - std::min(std::exchange(site.back, 0), newest);
   site.checkpoints.resize(chosen + 1);
-  site.island = site.checkpoints.back();
+  load(i);
   auto fragments = site.island.fragments;
   auto config = plan_.protocol;
   config.self = {i};
-  config.incarnation = 1000 + static_cast<Incarnation>(now_ * 1e6);
+  config.incarnation = incarnation_of(i, fragments);
   for (auto& s : fragments) {
-    config.incarnation = std::max(config.incarnation, s.newest_serial(config.self) + 1);
     if (!s.outstanding) continue;
-    config.incarnation = std::max(config.incarnation, s.outstanding->serial + 1);
     s.outstanding->sent_to = {};
     s.outstanding->sent_to_incarnation = 0;
     s.outstanding->sent_at = Seconds{-1e9};

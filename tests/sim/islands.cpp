@@ -9,7 +9,6 @@
 namespace Atoll::federation::sim {
 namespace {
 
-constexpr std::uint64_t tokens_per_step = 10;
 constexpr std::size_t kept_checkpoints = 3;
 
 template <class T>
@@ -65,6 +64,7 @@ void World::step(std::uint32_t i) {
     for (std::size_t k = 0; k < by.size(); ++k) parameters[k] += by[k];
     island.work[f].step(inner_steps_, by);
   }
+  made_.add(inner_steps_);
   ++inner_steps_;
   site.protocol->stepped(tokens_per_step, now(i));
 }
@@ -150,35 +150,41 @@ void World::examine(std::uint32_t i) {
   const auto held = site.held;
   examine_notes(i, notes, adoptions);
   take_adoptions(i, std::move(adoptions));
-  bool switched = false, back = false;
-  std::uint64_t before = 0, after = 0;
-  const auto& fragments = site.protocol->fragments();
+  const auto changes = compare(i, held);
+  if (changes.back && !changes.switched && plan_.never_back)
+    throw Broken(std::format("site{} goes back on its own branch", i));
+  counts_.back += changes.back && !changes.switched;
+  if (changes.back || changes.switched) weigh(i, held);
+  dispatch(i);
+}
+
+// Everything that a site holds was committed by somebody, with these bits.
+World::Changes World::compare(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held) {
+  Changes changes;
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
-    const auto& s = fragments[f];
+    const auto& s = sites_[i].protocol->fragments()[f];
     const auto& [version, digest] = held[f];
     if (s.version == version && s.digest == digest) continue;
     changed_ = true;
     say([&] { return std::format("site{} fragment {} is at {}:{}", i, f, s.version, s.digest.hex().substr(0, 6)); });
     std::ignore = ledger_.entry({f}, s);
     if (!ledger_.descends({f}, s.digest, digest, version))
-      (ledger_.descends({f}, digest, s.digest, s.version) ? back : switched) = true;
-    site.held[f] = {s.version, s.digest};
+      (ledger_.descends({f}, digest, s.digest, s.version) ? changes.back : changes.switched) = true;
+    sites_[i].held[f] = {s.version, s.digest};
   }
-  if (back && !switched) {
-    if (plan_.never_back) throw Broken(std::format("site{} goes back on its own branch", i));
-    ++counts_.back;
-    switched = true;
+  return changes;
+}
+
+// A site leaves its branch only for a heavier one.
+void World::weigh(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held) {
+  ++counts_.joins;
+  std::uint64_t before = 0, after = 0;
+  for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
+    before += ledger_.tokens({f}, held[f].second);
+    after += sites_[i].protocol->fragments()[f].tokens_merged;
   }
-  if (switched) {
-    ++counts_.joins;
-    for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
-      before += ledger_.tokens({f}, held[f].second);
-      after += fragments[f].tokens_merged;
-    }
-    if (after < before)
-      throw Broken(std::format("site{} goes to a lighter branch: {} tokens, {} before", i, after, before));
-  }
-  dispatch(i);
+  if (after < before)
+    throw Broken(std::format("site{} goes to a lighter branch: {} tokens, {} before", i, after, before));
 }
 
 void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions) {
@@ -186,7 +192,8 @@ void World::examine_notes(std::uint32_t i, const std::vector<Note>& notes, const
   for (const auto& note : notes) {
     say([&] { return "site" + std::to_string(i) + "   " + text_of(note); });
     if (note.event == "tokens_lost")
-      site.noted_lost[field<std::uint64_t>(note, "fragment")] += field<std::uint64_t>(note, "tokens");
+      for (auto* account : {&site.noted_lost, &tokens_lost_})
+        (*account)[field<std::uint64_t>(note, "fragment")] += field<std::uint64_t>(note, "tokens");
     if (note.event == "offer" && site.offering) note_offer(i, note);
     if (note.event != "commit" || field<std::string>(note, "steward") != plan_.protocol.sites[i]) continue;
     ++counts_.commits;

@@ -27,6 +27,7 @@ void Ledger::begin(FragmentId f, const FragmentState& initial) {
   if (entries_.size() <= f.value) {
     entries_.resize(f.value + 1);
     by_bits_.resize(f.value + 1);
+    ever_.resize(f.value + 1);
   }
   entries_[f.value][initial.digest] = {0, {}, initial.anchor, 0, {}};
   by_bits_[f.value][hash_of(*initial.anchor)] = initial.digest;
@@ -60,6 +61,7 @@ void Ledger::committed(FragmentId f, Version version, const Digest& parent, cons
     if (place->second.contents != contents) throw Broken(std::format("fragment {}: one digest, two lineages", f.value));
     return;
   }
+  ever_[f.value].unite(contents);
   place->second = {version, parent, anchor, tokens_merged, std::move(contents)};
   by_bits_[f.value][hash_of(*anchor)] = digest;
 }

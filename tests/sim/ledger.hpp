@@ -18,6 +18,8 @@ struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+inline constexpr std::uint64_t tokens_per_step = 10;
+
 /// What was ever offered and committed by anybody: every state that a site holds must be in it, with these bits.
 class Ledger {
  public:
@@ -38,8 +40,11 @@ class Ledger {
                  std::uint64_t tokens_merged, const Offers& offers);
   /// @throws Broken  nobody ever committed it, or it has other bits
   [[nodiscard]] const Entry& entry(FragmentId f, const FragmentState& state) const;
+  [[nodiscard]] const Entry& entry(FragmentId f, const Digest& digest) const { return entries_[f.value].at(digest); }
   /// What an anchor contains, found by its bits.
   [[nodiscard]] const Contents& contents(FragmentId f, const store::Values& anchor) const;
+  /// What any anchor of anybody ever contained.
+  [[nodiscard]] const Contents& ever(FragmentId f) const { return ever_[f.value]; }
   [[nodiscard]] std::uint64_t tokens(FragmentId f, const Digest& digest) const {
     return entries_[f.value].at(digest).tokens_merged;
   }
@@ -58,6 +63,7 @@ class Ledger {
   };
   std::vector<std::unordered_map<Digest, Entry, Hash>> entries_;        ///< by fragment
   std::vector<std::unordered_map<std::uint64_t, Digest>> by_bits_;      ///< by fragment: hash of the anchor's bits
+  std::vector<Contents> ever_;                                          ///< by fragment
   std::map<std::pair<std::uint32_t, std::uint64_t>, Contents> offers_;  ///< by site and serial
 };
 

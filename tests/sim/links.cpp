@@ -16,7 +16,7 @@ constexpr double repair_after = 5;  // [s] that a letter stays torn before a gat
 constexpr std::array<std::size_t, lanes> slots{32, 4};
 
 std::size_t lane_of(LetterKind kind) {
-  return kind == LetterKind::status || kind == LetterKind::snapshot_request ? 0 : 1;
+  return kind == LetterKind::status || kind == LetterKind::snapshot_request || kind == LetterKind::refusal ? 0 : 1;
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "contents.hpp"
@@ -19,7 +20,7 @@ class OwnWork {
 
   void step(std::uint32_t number, const std::vector<float>& by);
   /// An offer with this serial is taken now.
-  void mark(std::uint64_t serial) { marks_[serial] = now_; }
+  void mark(std::uint64_t serial) { put(serial, std::make_shared<const Place>(now_)); }
   /// The parameters went over to an anchor that holds offer `holds`; what is kept begins at that of `begins`.
   void follow(std::uint64_t holds, std::uint64_t begins);
   /// The parameters became an anchor that holds offer `holds`.
@@ -33,8 +34,12 @@ class OwnWork {
   std::uint64_t newly_lost(const Contents& anchor, const Contents& on_its_way, std::uint32_t first);
 
  private:
-  Place now_, from_;
-  std::map<std::uint64_t, Place> marks_{{0, {}}};
+  using Mark = std::shared_ptr<const Place>;  ///< shared with the checkpoints, of which there are many
+  void put(std::uint64_t serial, Mark mark);
+
+  Place now_;
+  Mark from_ = std::make_shared<const Place>();
+  std::vector<std::pair<std::uint64_t, Mark>> marks_{{0, from_}};  ///< by serial
   Contents lost_;
 };
 

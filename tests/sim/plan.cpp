@@ -100,6 +100,7 @@ std::string Reduction::options() const {
     text += std::format("{}{}", text.ends_with(' ') ? "" : ",", name_of(disturbance));
   if (sites) text += std::format(" --sites {}", *sites);
   if (until) text += std::format(" --until {}", *until);
+  if (strict) text += " --strict";
   return text;
 }
 
@@ -125,10 +126,10 @@ void Plan::plan_sites(std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     auto draw = dice(for_site, i);
     sites[i].start = draw.real(0, 2);
-    sites[i].step_time = draw.real(0.2, 0.6);
+    sites[i].step_time = count > 6 ? draw.real(0.5, 1) : draw.real(0.2, 0.6);
     for (std::uint32_t j = i + 1; j < count; ++j) {
       auto link = dice(for_pair, i * 64 + j);
-      pairs[i * count + j] = {link.real(0.001, 0.2), link.real(0.01, 0.5)};
+      pairs[i * count + j] = {link.real(0.001, 0.2), link.real(0.01, count > 6 ? 0.2 : 0.5)};
     }
   }
 }
@@ -158,6 +159,10 @@ void Plan::plan_protocol() {
   look_every = draw.real(0.1, 0.5);
   gather = draw.real(1, 15);
   checkpoint_every = draw.real(2, 15);
+  if (draw.chance(0.3)) {
+    protocol.far_behind = draw.whole(3, 8);
+    protocol.catch_up_after = Seconds{draw.real(1, 10)};
+  }
 }
 
 // The rarer ways to run a federation.
@@ -215,6 +220,8 @@ void Plan::plan_faults(std::uint32_t count) {
 }
 
 void Plan::reduce(const Reduction& reduction) {
+  never_back |= reduction.strict;
+  all_explained |= reduction.strict;
   if (reduction.sites && *reduction.sites < sites.size()) {
     const auto count = *reduction.sites;
     std::vector<PairPlan> kept(std::size_t{count} * count);

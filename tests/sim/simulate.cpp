@@ -21,15 +21,16 @@ using namespace Atoll::federation::sim;
 constexpr auto help = R"(
 simulate: federations of 2 to 16 sites under random faults, checked at every event.
 
-The protocols are the real ones; islands, gateways, mailboxes and links are simulated, each site with a clock of its own. A
-seed plans a whole schedule: the sites, what is wrong all the time (disturbances: loss, duplication, reordering, flips,
-slow_links, slow_sites, skew), and a list of faults, each with a number. Checked at every event:
+The protocols are the real ones; islands, gateways, mailboxes and links are simulated, each site with a clock of its
+own. A seed plans a whole schedule: the sites, what is wrong all the time (disturbances: loss, duplication, reordering,
+flips, slow_links, slow_sites, skew), and a list of faults, each with a number. Checked at every event:
   - equal version of a fragment in one branch means equal bits
   - versions never go back on a live site, but where the whole model goes to a heavier branch
   - no step is merged twice, and an offer claims no more tokens than it holds
   - a letter with flipped bits is never taken; a site without history never donates
-and after the last fault: one branch within a bounded number of rounds, three more commits of every fragment, one end; and
-where the tokens end during the run, every site comes to its end, and all to the same.
+and after the last fault: one branch within a bounded number of rounds, three more commits of every fragment, one end;
+where the tokens end during the run, every site comes to its end, and all to the same; and every step that was made is
+merged, or kept, or went with an island that died or a branch that was given up, or a note says why it is lost.
 
 A schedule that fails is shrunk and printed with the options that repeat it:
   simulate --seed 17 --keep 3,5 --without loss,skew --sites 3 --until 12.5      prints every event of that part
@@ -41,6 +42,7 @@ struct Wanted {
   std::uint64_t first = 1, seeds = 1000, jobs = 1, most_failures = 5;
   bool verbose = false;  ///< print every event of every seed
   Defect defect = Defect::none;
+  Reduction reduction;  ///< mostly the whole
 };
 
 using Clock = std::chrono::steady_clock;
@@ -91,7 +93,7 @@ void print(const std::string& text) {
 
 void report(std::uint64_t seed, const std::string& problem, const Wanted& wanted) {
   print(std::format("seed {} BROKEN {}; shrinking\n", seed, problem));
-  const auto least = shrink(seed, {{}, problem}, wanted.defect);
+  const auto least = shrink(seed, {wanted.reduction, problem}, wanted.defect);
   print(text_of(seed, least, wanted.defect) + last_events(seed, least.reduction, wanted.defect));
 }
 
@@ -120,9 +122,9 @@ Summary run_share(const Wanted& wanted, std::uint64_t share) {
   Progress progress(wanted);
   Summary summary;
   for (auto seed = wanted.first + share; seed < wanted.first + wanted.seeds; seed += wanted.jobs) {
-    const Plan plan(seed);
+    const Plan plan(seed, wanted.reduction);
     try {
-      if (wanted.verbose) show(seed, {}, wanted.defect);
+      if (wanted.verbose) show(seed, wanted.reduction, wanted.defect);
       summary.add(plan, World(plan, {}, wanted.defect).run());
     } catch (const Broken& broken) {
       if (++summary.failures <= wanted.most_failures) report(seed, broken.what(), wanted);
@@ -216,6 +218,7 @@ Reduction reduction_of(const boost::program_options::variables_map& given) {
         if (name_of(static_cast<Disturbance>(number)) == part)
           reduction.without.insert(static_cast<Disturbance>(number));
   if (given.contains("sites")) reduction.sites = given["sites"].as<std::uint32_t>();
+  reduction.strict = given.contains("strict");
   if (given.contains("until")) reduction.until = given["until"].as<double>();
   return reduction;
 }
@@ -232,11 +235,12 @@ int main(int argc, char** argv) {
       "jobs", po::value(&wanted.jobs)->default_value(wanted.jobs), "processes")(
       "verbose", po::bool_switch(&wanted.verbose), "print the events of every seed")(
       "failures", po::value(&wanted.most_failures)->default_value(wanted.most_failures),
-      "stop a process after so many")("seed", po::value<std::uint64_t>(), "run this one and print its events")(
-      "keep", po::value<std::string>(), "of that seed only the faults with these numbers: 3,5 or none")(
-      "without", po::value<std::string>(), "of that seed without these disturbances: loss,skew")(
-      "sites", po::value<std::uint32_t>(), "of that seed only so many sites")(
-      "until", po::value<double>(), "of that seed only the time until then [s of simulated time]")(
+      "stop a process after so many")("seed", po::value<std::uint64_t>(), "run this one only and print its events")(
+      "keep", po::value<std::string>(), "of every seed only the faults with these numbers: 3,5 or none")(
+      "without", po::value<std::string>(), "of every seed without these disturbances: loss,skew")(
+      "sites", po::value<std::uint32_t>(), "of every seed only so many sites")(
+      "until", po::value<double>(), "of every seed only the time until then [s of simulated time]")(
+      "strict", "fail also where a site goes back on its own branch, or a step is lost without a reason")(
       "plant", "with a defect that shows when a clock jumped and then a site died")(
       "check-shrinker", "plant the defect, and see that failing schedules shrink to these two faults");
   po::variables_map given;
@@ -248,9 +252,10 @@ int main(int argc, char** argv) {
   }
   if (given.contains("check-shrinker")) return check_shrinker(wanted);
   if (given.contains("plant")) wanted.defect = Defect::forgetful;
+  wanted.reduction = reduction_of(given);
   if (given.contains("seed")) {
     const Atoll::device::Session session;
-    return show(given["seed"].as<std::uint64_t>(), reduction_of(given), wanted.defect) ? 0 : 1;
+    return show(given["seed"].as<std::uint64_t>(), wanted.reduction, wanted.defect) ? 0 : 1;
   }
   return run_all(wanted);
 }

@@ -46,6 +46,8 @@ std::string Summary::table(double seconds) const {
       "\n  training     {} events, {} inner steps, {} commits, {} branch changes, {} times back, {} steps dropped "
       "unmerged",
       sum.events, sum.steps, sum.commits, sum.joins, sum.back, sum.steps_dropped);
+  text += std::format("\n  not merged   {} steps in branches that were given up, {} without a reason",
+                      sum.steps_of_lighter, sum.steps_unexplained);
   return text + std::format("\n  agreement    slowest {:.1f} s (seed {}), {:.1f} rounds (seed {})\n", slowest_seconds,
                             slowest_seed, slowest_rounds, most_rounds_seed);
 }

@@ -16,7 +16,8 @@ constexpr double stall_limit = 120;
 Counts& Counts::operator+=(const Counts& other) {
   for (const auto member :
        {&Counts::events, &Counts::letters, &Counts::commits, &Counts::joins, &Counts::steps, &Counts::steps_dropped,
-        &Counts::back, &Counts::lost, &Counts::duplicated, &Counts::reordered, &Counts::flipped})
+        &Counts::back, &Counts::steps_of_lighter, &Counts::steps_unexplained, &Counts::lost, &Counts::duplicated,
+        &Counts::reordered, &Counts::flipped})
     this->*member += other.*member;
   for (std::size_t kind = 0; kind < fault_kinds; ++kind) faults[kind] += other.faults[kind];
   return *this;
@@ -28,6 +29,8 @@ World::World(Plan plan, Trace trace, Defect defect)
   lines_.resize(std::size_t{count} * count);
   pairs_.resize(lines_.size());
   for (std::size_t i = 0; i < lines_.size(); ++i) line_dice_.push_back(plan_.dice(for_line, i));
+  rolled_back_.resize(plan_.fragments);
+  tokens_lost_.resize(plan_.fragments);
   auto dice = plan_.dice(for_values, 0);
   Island first;
   first.work.resize(plan_.fragments);
@@ -83,6 +86,7 @@ Counts World::run() {
       throw Broken(std::format("at {:.3f} s: {}", now_, error.what()));
     }
   }
+  settle_accounts();
   return counts_;
 }
 

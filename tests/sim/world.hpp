@@ -24,6 +24,9 @@ namespace Atoll::federation::sim {
 struct Counts {
   /// steps_dropped: made by a start of a site with history, then replaced though no anchor holds them.
   std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0, back = 0;
+  /// At the end neither merged nor kept, by fragment: steps of a branch that was given up, and those that no note
+  /// explains.
+  std::uint64_t steps_of_lighter = 0, steps_unexplained = 0;
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, flipped = 0;
   std::array<std::uint64_t, fault_kinds> faults{};  ///< that met a site in a state in which it could happen
   double seconds_to_agree = 0, rounds_to_agree = 0;
@@ -134,6 +137,8 @@ class World {
   void stand_still(const Fault& fault);
   void jump(std::uint32_t i, double seconds);
   void start(std::uint32_t i);
+  void load(std::uint32_t i);
+  [[nodiscard]] Incarnation incarnation_of(std::uint32_t i, const std::vector<FragmentState>& fragments) const;
   void split(std::uint64_t group, double seconds);
   void cut(std::uint32_t a, std::uint32_t b, double seconds);
   void heal(std::uint32_t a, std::uint32_t b);
@@ -172,6 +177,12 @@ class World {
   void offer(std::uint32_t i, FragmentId f);
   void checkpoint(std::uint32_t i);
   void examine(std::uint32_t i);
+  struct Changes {
+    bool switched = false;  ///< to another branch
+    bool back = false;      ///< to an older version of the own branch
+  };
+  Changes compare(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
+  void weigh(std::uint32_t i, const std::vector<std::pair<Version, Digest>>& held);
   void examine_notes(std::uint32_t i, const std::vector<Note>& notes, const std::vector<Adoption>& adoptions);
   void note_offer(std::uint32_t i, const Note& note);
   void take_adoptions(std::uint32_t i, std::vector<Adoption> adoptions);
@@ -179,6 +190,7 @@ class World {
   // endings.cpp: what must hold after the last fault
   void check_agreement();
   void check_end();
+  void settle_accounts();
   void leave_for_good(std::uint32_t i);
   [[nodiscard]] bool agree() const;
   [[nodiscard]] bool one_branch() const;
@@ -199,6 +211,9 @@ class World {
   double now_ = 0;
   std::uint64_t order_ = 0, starts_ = 0;
   std::uint32_t inner_steps_ = 0;
+  Contents made_;                      ///< every step of every site
+  std::vector<Contents> rolled_back_;  ///< by fragment: what a site knew when it died and no more when it came back
+  std::vector<std::uint64_t> tokens_lost_;  ///< by fragment: as protocols say
   bool faulty_ = true, training_ = true, changed_ = false, jumped_ = false;
   Phase phase_ = Phase::agreeing;
   double phase_began_ = 0, changed_at_ = 0;

@@ -44,6 +44,7 @@ ExitStatus run_tokenize(std::span<const std::string> arguments);
 ExitStatus run_island(std::span<const std::string> arguments);
 ExitStatus run_links(std::span<const std::string> arguments);
 ExitStatus run_connector(std::span<const std::string> arguments);
+ExitStatus run_replay(std::span<const std::string> arguments);
 ExitStatus run_inspect(std::span<const std::string> arguments);
 
 }  // namespace Atoll::app

@@ -33,7 +33,7 @@ struct FederationFile {
   outer::Schedule schedule;
   outer::Mixing mixing = outer::Mixing::rebase;
   float alpha = 0;
-  Seconds wait{0};                ///< how long a round's end may hold up the inner steps for its commit
+  Seconds wait{0};  ///< how long a round's end may hold up the inner steps for its commit
 
   federation::ProtocolConfig protocol;  ///< without self and incarnation
 
@@ -49,5 +49,9 @@ struct FederationFile {
 
 /// @throws ConfigError  missing file, unknown key, malformed or contradicting values
 [[nodiscard]] FederationFile read_federation(const std::filesystem::path& file);
+
+/// Reads back what a run directory keeps as federation.ini.resolved: `resolved` and `configuration` are the run's own.
+/// @throws ConfigError  as above
+[[nodiscard]] FederationFile read_resolved_federation(const std::filesystem::path& file);
 
 }  // namespace Atoll::app

@@ -32,7 +32,7 @@ class InnerLoop {
   model::StepReport step(double learning_rate);
 
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }      ///< sequences used by this site
+  [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }  ///< sequences used by this site
   [[nodiscard]] std::uint64_t tokens_per_step() const noexcept { return tokens_per_step_; }
   [[nodiscard]] const outer::FragmentPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] model::Trainer& trainer() noexcept { return trainer_; }
@@ -66,5 +66,7 @@ class InnerLoop {
 
 /// The common beginning: version 0 of every fragment is the initialisation.
 [[nodiscard]] std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop);
+/// The same without tokens: what every site of the federation begins with.
+[[nodiscard]] std::vector<federation::FragmentState> initial_fragments(const FederationFile& federation);
 
 }  // namespace Atoll::app

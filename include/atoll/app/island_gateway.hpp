@@ -42,6 +42,7 @@ class IslandGateway {
 
  private:
   [[nodiscard]] federation::Gateway make_gateway(std::vector<federation::FragmentState> fragments);
+  [[nodiscard]] federation::RecordKeeper make_keeper();
   void note_adopted(const std::set<FragmentId>& fragments);
   void warn_of_refusals();
   void save_checkpoint(std::set<FragmentId>& changed);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "atoll/core/quantities.hpp"
+#include "atoll/federation/record_keeper.hpp"
 
 namespace Atoll::app {
 
@@ -19,15 +20,16 @@ struct IslandOptions {
   std::filesystem::path mailboxes;
   std::string prompt = "And ";
   bool resume = false;
-  bool live = false;                   ///< the progress line is written over itself
+  bool live = false;  ///< the progress line is written over itself
   bool dry_run = false;
   bool print_config = false;
-  int threads = 0;                     ///< per rank; 0: the cores of this machine shared by its ranks
+  int threads = 0;                       ///< per rank; 0: the cores of this machine shared by its ranks
   std::uint64_t checkpoint_every = 200;  ///< [inner steps]
   std::uint64_t evaluate_every = 200;    ///< [inner steps]
   std::uint64_t evaluation_batches = 4;
-  Seconds gather{20};                  ///< how long it waits for the others before its first step
-  Seconds linger{600};                 ///< how long a finished site goes on serving those that are not
+  federation::KeepLetters keep_letters = federation::KeepLetters::none;
+  Seconds gather{20};   ///< how long it waits for the others before its first step
+  Seconds linger{600};  ///< how long a finished site goes on serving those that are not
   Seconds progress_every{5};
 };
 

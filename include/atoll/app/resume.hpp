@@ -20,4 +20,7 @@ namespace Atoll::app {
 [[nodiscard]] std::vector<federation::FragmentState> resume_from(const store::Checkpoint& checkpoint, InnerLoop& inner,
                                                                  const FederationFile& federation, SiteId site);
 
+/// The fragments alone, as the site that saved them had them.
+[[nodiscard]] std::vector<federation::FragmentState> fragments_of(const store::Checkpoint& checkpoint);
+
 }  // namespace Atoll::app

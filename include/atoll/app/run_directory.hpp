@@ -8,7 +8,8 @@
 
 namespace Atoll::app {
 
-/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, DONE. Held by one island at a time.
+/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, letters/,
+/// DONE. Held by one island at a time.
 class RunDirectory {
  public:
   enum class Opening { fresh, resume };
@@ -17,6 +18,7 @@ class RunDirectory {
   RunDirectory(std::filesystem::path folder, Opening opening);
 
   [[nodiscard]] std::filesystem::path log() const { return folder_ / "log.jsonl"; }
+  [[nodiscard]] std::filesystem::path letters() const { return folder_ / "letters"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
 
   /// Leaves a text in the folder: written aside and renamed. @throws SystemError

@@ -24,7 +24,8 @@ struct LogField {
 /// Lines of JSON, one per event, each with the time: {"time": <seconds since 1970>, "event": "...", ...}.
 ///
 /// Appends to the file, so that a resumed run continues its log. Each line is one write(2), so a kill never leaves
-/// half a line in front of another. Thread use: any; write() locks.
+/// half a line in front of another; one that ends the file all the same gets its end of line first. Thread use: any;
+/// write() locks.
 class EventLog {
  public:
   /// A log that writes nowhere.

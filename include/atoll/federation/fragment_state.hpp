@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "atoll/core/quantities.hpp"
+#include "atoll/federation/outer_round.hpp"
 #include "atoll/federation/own_path.hpp"
 #include "atoll/store/letter.hpp"
 
@@ -35,23 +36,23 @@ using VersionDigest = std::pair<Version, Digest>;
 struct FragmentState {
   Version version = 0;
   store::Values anchor;
-  store::Values momentum;
-  Digest digest;                                    ///< of anchor and momentum
-  std::uint64_t tokens_merged = 0;                  ///< since version 0
-  std::vector<store::OfferRecord> newest;           ///< newest merged offer of each site, ordered by site
-  std::vector<VersionDigest> history;  ///< version 0 and the latest ones, ordered by version
+  store::Values momentum;                  ///< the outer optimizer's state: its slots, one after the other
+  Digest digest;                           ///< of anchor and momentum
+  std::uint64_t tokens_merged = 0;         ///< since version 0
+  std::vector<store::OfferRecord> newest;  ///< newest merged offer of each site, ordered by site
+  std::vector<VersionDigest> history;      ///< version 0 and the latest ones, ordered by version
 
   std::uint64_t steps_since = 0;   ///< inner steps that the next offer counts
   std::uint64_t tokens_since = 0;  ///< tokens that the next offer counts
   std::optional<OutstandingOffer> outstanding;
   OwnPath path;  ///< the site's own work, and what of it lines of commits hold
 
-  /// Version 0: the common initialisation, momentum zero.
-  [[nodiscard]] static FragmentState initial(std::vector<float> anchor);
+  /// Version 0: the common initialisation, the outer optimizer's state zero. @param slots  of the OuterOptimizer
+  [[nodiscard]] static FragmentState initial(std::vector<float> anchor, std::size_t slots = 1);
 
-  /// The state after the outer step with a merged gradient; the site's own part is copied unchanged.
-  [[nodiscard]] FragmentState advanced(std::span<const float> merged, const std::vector<store::OfferRecord>& offers,
-                                       float learning_rate, float momentum_factor) const;
+  /// The state after the outer step that made `made`; the site's own part is copied unchanged.
+  [[nodiscard]] FragmentState advanced(const NextAnchor& made, const std::vector<store::OfferRecord>& offers) const;
+  [[nodiscard]] AnchorView view() const { return {*anchor, *momentum, version}; }
 
   /// Takes an offer of all own work that the anchor does not hold.
   void take_offer(SiteId self, std::uint64_t serial, store::Values parameters, std::vector<float> gradient);
@@ -68,7 +69,6 @@ struct FragmentState {
   /// parameters are measured from.
   [[nodiscard]] OwnPath::Rest hand_over(FragmentState& next, SiteId self, Pending pending, Work work) const;
 
-  [[nodiscard]] bool finite() const;
   /// Serial of the newest merged offer of `site`, 0 for none.
   [[nodiscard]] std::uint64_t newest_serial(SiteId site) const;
   /// Digest at `version` as far as history remembers.
@@ -77,6 +77,7 @@ struct FragmentState {
 
   /// Recomputes the digest and notes it in the history.
   void remember();
+  void remember(const Digest& of_anchor);
   /// The newest part of the history, as a snapshot carries it.
   [[nodiscard]] std::vector<store::FragmentStatus> recent_line() const;
   /// Recomputes the digest; the history becomes that of a snapshot. What we know of its line ourselves stays.

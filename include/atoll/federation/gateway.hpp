@@ -13,6 +13,7 @@
 #include "atoll/core/event_log.hpp"
 #include "atoll/federation/mailbox.hpp"
 #include "atoll/federation/protocol.hpp"
+#include "atoll/federation/record_keeper.hpp"
 #include "atoll/federation/waiting_letters.hpp"
 
 namespace Atoll::federation {
@@ -33,8 +34,9 @@ struct Standing {
   bool finished = false;
 };
 
-/// Room that the mailboxes of a federation need. @param largest_fragment [values]
-[[nodiscard]] Geometry geometry_for(std::size_t largest_fragment, std::size_t fragments, std::size_t sites);
+/// Room that the mailboxes of a federation need. @param largest_fragment [values]  @param slots  of the OuterOptimizer
+[[nodiscard]] Geometry geometry_for(std::size_t largest_fragment, std::size_t slots, std::size_t fragments,
+                                    std::size_t sites);
 
 /// The island's voice: a thread that carries letters between the mailboxes and the protocol.
 ///
@@ -43,7 +45,8 @@ struct Standing {
 class Gateway {
  public:
   /// @param mailboxes  one per other site
-  Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log);
+  /// @param keeper  for the protocol's records
+  Gateway(Protocol protocol, std::map<SiteId, Mailbox> mailboxes, EventLog& log, RecordKeeper keeper);
   /// Takes leave of the others if it was started, stops the thread, closes the mailboxes.
   ~Gateway();
   Gateway(const Gateway&) = delete;
@@ -67,6 +70,10 @@ class Gateway {
     if (lock) visitor(protocol_, now());
     return lock.owns_lock();
   }
+
+  /// Keeps and logs what the protocol has decided so far. The gateway thread does it all the time; a checkpoint that is
+  /// saved afterwards holds nothing that the log does not say. Any thread; waits for the disk.
+  void record();
 
   /// Neither waits for the gateway thread's work on the protocol.
   [[nodiscard]] Standing standing() const;
@@ -94,11 +101,12 @@ class Gateway {
   void dispatch();
   [[nodiscard]] bool post(Correspondent& peer);
   [[nodiscard]] bool put(Correspondent& peer, Lane lane, const store::Letter& letter);
-  void write_notes();
 
   Protocol protocol_;
   std::map<SiteId, Correspondent> peers_;
   EventLog& log_;
+  RecordKeeper keeper_;
+  std::mutex record_mutex_;        ///< held while records and notes are taken and written, so that they stay in order
   mutable std::mutex mutex_;       ///< protocol_ and failure_
   mutable std::mutex view_mutex_;  ///< standing_, link, refusal and dropped_, as others see them
   std::exception_ptr failure_;     ///< what ended the gateway thread too early

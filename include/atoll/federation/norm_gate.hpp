@@ -2,21 +2,17 @@
 
 #include <cstdint>
 #include <deque>
-#include <span>
 #include <vector>
 
 #include "atoll/store/letter.hpp"
 
 namespace Atoll::federation {
 
-/// L2 norm in fp64.
-[[nodiscard]] double norm_of(std::span<const float> values);
-
 /// Keeps offers out whose norm is far beyond what was merged lately. Local; one thread at a time.
 class NormGate {
  public:
-  /// Notes the merged gradient of a commit.
-  void merged(std::span<const float> gradient, const std::vector<store::OfferRecord>& offers);
+  /// Notes the L2 norm of a commit's merged gradient.
+  void merged(double norm, const std::vector<store::OfferRecord>& offers);
   /// False when `norm` is more than `factor` times the running median of merged norms, or of that in proportion to the
   /// steps when the offer holds more steps than usual (a site that was cut off comes back with much). Always true with
   /// factor 0, and as long as fewer than eight commits are known.

@@ -55,7 +55,7 @@ class OwnPath {
     std::uint64_t serial = 0;
     std::uint64_t follows = 0;
     std::uint64_t steps = 0, tokens = 0;  ///< walked up to here
-    store::Values gradient;    ///< from `follows` to here; null: nothing
+    store::Values gradient;               ///< from `follows` to here; null: nothing
   };
 
   [[nodiscard]] const Mark* find(std::uint64_t serial) const;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "atoll/core/quantities.hpp"
 #include "atoll/federation/fragment_state.hpp"
 #include "atoll/federation/norm_gate.hpp"
+#include "atoll/federation/outer_round.hpp"
 #include "atoll/federation/pace.hpp"
 #include "atoll/outer/merge.hpp"
 #include "atoll/store/letter.hpp"
@@ -51,11 +53,13 @@ struct ProtocolConfig {
   Seconds join_patience{120.0};   ///< a donor that lives but sends nothing for so long is given up
   Version far_behind = 4;         ///< from so many missed commits on, the whole model is taken over at once
   outer::WeightRule weights = outer::WeightRule::tokens_per_step;
-  float outer_learning_rate = 0.7F;
-  float outer_momentum = 0.9F;
+  outer::Merger merger;
+  std::vector<std::vector<outer::Segment>> segments;  ///< by fragment: its tensors; only some merge rules read them
+  outer::OuterOptimizer outer;
   bool keeps_progress = true;                ///< false: an adopted anchor replaces local progress (blend with alpha 0)
   AfterOffer after_offer = AfterOffer::own;  ///< other than own needs staleness 0 and keeps_progress
   std::uint64_t total_tokens = 0;            ///< a fragment with so many tokens merged is finished
+  bool keeps_letters = false;                ///< fill take_records(); each site's own choice
 };
 
 /// "Send this letter to that site."
@@ -79,6 +83,12 @@ struct Adoption {
 struct Note {
   std::string event;
   std::vector<LogField> fields;
+};
+
+/// "Keep this: a replay repeats the run from it."
+struct Record {
+  store::Letter letter;               ///< a commit that was applied, or a snapshot as it was taken over
+  std::vector<store::Letter> offers;  ///< of the commit, where this site merged them
 };
 
 /// The fragment protocol of one site (DESIGN section 3): a state machine without threads, clocks, MPI or files.
@@ -116,6 +126,8 @@ class Protocol {
   [[nodiscard]] std::vector<Send> take_sends() { return std::exchange(sends_, {}); }
   [[nodiscard]] std::vector<Adoption> take_adoptions() { return std::exchange(adoptions_, {}); }
   [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(notes_, {}); }
+  /// To be kept before the notes that were taken with them are written.
+  [[nodiscard]] std::vector<Record> take_records() { return std::exchange(records_, {}); }
 
   // Views.
   [[nodiscard]] const std::vector<FragmentState>& fragments() const noexcept { return fragments_; }
@@ -187,12 +199,14 @@ class Protocol {
     notes_.push_back({std::move(event), std::move(fields)});
   }
   void note_offer(FragmentId f);
-  void note_commit(const store::Letter& commit, Seconds waited);
+  void note_commit(const store::Letter& commit, Seconds waited, const Offers& offers);
+  void note_taken(FragmentId f, const FragmentState& next);
   void note_lost(FragmentId f, std::uint64_t tokens, const std::string& reason);
   void refuse(const store::Letter& letter, const std::string& reason);
 
   // protocol.cpp: membership, gates
   [[nodiscard]] std::string gate(const store::Letter& letter) const;
+  void discard(FragmentId f, const std::string& reason);
   void send_status(SiteId to);
   void note_version(SiteId site, FragmentId f, Version version, Seconds now);
   [[nodiscard]] Version version_of(SiteId site, FragmentId f) const;
@@ -203,6 +217,8 @@ class Protocol {
   void merge_if_ready(FragmentId f, Seconds now);
   void merge(FragmentId f, const Offers& offers, Seconds now);
   void receive_commit(const store::Letter& letter, Seconds now);
+  void refuse_work(const store::Letter& offer);
+  void receive_refusal(const store::Letter& letter);
   void advance(FragmentId f, FragmentState next, Line line, Progress progress);
   void go_on_from_start(FragmentId f);
   [[nodiscard]] store::Values start_of(const FragmentState& s) const;
@@ -216,7 +232,8 @@ class Protocol {
   [[nodiscard]] Seconds grace() const;
   [[nodiscard]] std::optional<Seconds> fastest_step() const;
   [[nodiscard]] std::vector<float> shares_of(FragmentId f, const Offers& offers) const;
-  void set_aside_largest(FragmentId f, const Offers& offers);
+  [[nodiscard]] bool set_aside(FragmentId f, const Offers& offers, const NextAnchor& made);
+  [[nodiscard]] std::span<const outer::Segment> segments(FragmentId f) const;
 
   // catch_up.cpp: being behind, and helping those who are
   void receive_status(const store::Letter& letter, Seconds now);
@@ -234,6 +251,7 @@ class Protocol {
   void forget_common_work(FragmentId f);
 
   ProtocolConfig config_;
+  OuterRound outer_;
   std::vector<FragmentState> fragments_;
   std::vector<Peer> peers_;
   std::vector<Round> rounds_;
@@ -249,6 +267,7 @@ class Protocol {
   std::vector<Send> sends_;
   std::vector<Adoption> adoptions_;
   std::vector<Note> notes_;
+  std::vector<Record> records_;
 };
 
 }  // namespace Atoll::federation

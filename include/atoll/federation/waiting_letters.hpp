@@ -16,8 +16,8 @@ namespace Atoll::federation {
 class WaitingLetters {
  public:
   void add(store::Letter letter);
-  /// The next letter that `wanted` picks is given to `take`, and leaves when that returns true. False: there is none, or
-  /// it stays.
+  /// The next letter that `wanted` picks is given to `take`, and leaves when that returns true. False: there is none,
+  /// or it stays.
   template <class Wanted, class Take>
   bool next(Wanted&& wanted, Take&& take) {
     for (auto at = letters_.begin(); at != letters_.end(); ++at) {

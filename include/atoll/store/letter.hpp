@@ -23,6 +23,7 @@ enum class LetterKind : std::uint32_t {
   snapshot_request = 4,
   snapshot = 5,  ///< anchor and momentum of one fragment
   leave = 6,     ///< an orderly farewell
+  refusal = 7,   ///< an offer was unfit to be merged: its site shall give up what it holds
 };
 [[nodiscard]] std::string_view name_of(LetterKind kind);
 
@@ -56,11 +57,11 @@ struct Letter {
   SiteId site;                  ///< the sender
   Incarnation incarnation = 0;  ///< of the sender's island
 
-  FragmentId fragment;              ///< offer, commit, snapshot, snapshot_request
+  FragmentId fragment;              ///< all but status and leave
   Version version = 0;              ///< offer: base version; commit, snapshot: the version it leads to
   Digest parent;                    ///< offer: digest of the base; commit: digest before
   Digest anchor;                    ///< commit, snapshot: digest of the new anchor and momentum
-  std::uint64_t serial = 0;         ///< offer
+  std::uint64_t serial = 0;         ///< offer, refusal
   std::uint64_t follows = 0;        ///< offer: newest serial of this site that the base holds
   std::uint64_t steps = 0;          ///< offer: inner steps since the base
   std::uint64_t tokens = 0;         ///< offer: tokens since the base; commit, snapshot: tokens merged since version 0
