@@ -12,6 +12,7 @@
 
 #include "atoll/core/error.hpp"
 #include "atoll/store/digest.hpp"
+#include "federation_check.hpp"
 
 namespace Atoll::app {
 namespace {
@@ -32,34 +33,81 @@ struct RawSettings {
   std::string fragmentation = "strided";
   std::string weights = "tokens_per_step";
   std::string mixing = "rebase";
+  std::string stewardship = "first";
+  std::string method = "nesterov";
+  std::string merge = "mean";
+  std::string after_offer = "own";
+  std::string steps = "fixed";
   double warmup_share = 0.02;
   double grace = 2, wait = 0, catch_up_after = 5;
 };
 
-po::options_description settings(FederationFile& file, RawSettings& raw) {
-  po::options_description known;
-  known.add_options()("federation.name", po::value(&file.name)->required())("federation.sites",
-                                                                            po::value(&raw.sites)->required())(
-      "federation.tokens", po::value(&file.protocol.total_tokens)->required())("federation.seed", value(file.seed))(
-      "federation.quorum", value(file.protocol.quorum))("federation.grace_seconds", value(raw.grace))(
-      "federation.catch_up_seconds", value(raw.catch_up_after))("model.vocabulary", value(file.model.vocabulary))(
-      "model.context", value(file.model.context))("model.layers", value(file.model.layers))(
-      "model.heads", value(file.model.heads))("model.width", value(file.model.width))("inner.batch", value(file.batch))(
-      "inner.micro_batch", value(file.micro_batch))("inner.learning_rate", value(file.learning_rate.peak))(
-      "inner.warmup_share", value(raw.warmup_share))("inner.final_share", value(file.learning_rate.final_share))(
-      "inner.beta1", value(file.adamw.beta1))("inner.beta2", value(file.adamw.beta2))(
-      "inner.epsilon", value(file.adamw.epsilon))("inner.weight_decay", value(file.adamw.weight_decay))(
-      "inner.clip_norm", value(file.adamw.clip_norm))("outer.fragments", value(file.fragments))(
-      "outer.fragmentation", value(raw.fragmentation))("outer.inner_steps", value(file.schedule.inner_steps))(
-      "outer.overlap", value(file.schedule.overlap))("outer.wait_seconds", value(raw.wait))(
-      "outer.weights", value(raw.weights))("outer.learning_rate", value(file.protocol.outer.learning_rate))(
-      "outer.momentum", value(file.protocol.outer.momentum))("outer.mixing", value(raw.mixing))("outer.alpha",
-                                                                                                value(file.alpha));
-  return known;
+void add_federation(po::options_description& known, FederationFile& file, RawSettings& raw) {
+  auto& protocol = file.protocol;
+  auto add = known.add_options();
+  add("federation.name", po::value(&file.name)->required());
+  add("federation.sites", po::value(&raw.sites)->required());
+  add("federation.tokens", po::value(&protocol.total_tokens)->required());
+  add("federation.seed", value(file.seed));
+  add("federation.quorum", value(protocol.quorum));
+  add("federation.grace_seconds", value(raw.grace));
+  add("federation.grace_slack", value(protocol.grace.slack_share));
+  add("federation.staleness", value(protocol.staleness));
+  add("federation.staleness_decay", value(protocol.staleness_decay));
+  add("federation.norm_factor", value(protocol.norm_factor));
+  add("federation.stewardship", value(raw.stewardship));
+  add("federation.catch_up_seconds", value(raw.catch_up_after));
 }
 
-[[noreturn]] void wrong(const std::filesystem::path& file, const std::string& why, const std::string& advice) {
-  throw ConfigError("cannot use the federation file " + file.string(), why, advice);
+void add_training(po::options_description& known, FederationFile& file, RawSettings& raw) {
+  auto add = known.add_options();
+  add("model.vocabulary", value(file.model.vocabulary));
+  add("model.context", value(file.model.context));
+  add("model.layers", value(file.model.layers));
+  add("model.heads", value(file.model.heads));
+  add("model.width", value(file.model.width));
+  add("inner.batch", value(file.batch));
+  add("inner.micro_batch", value(file.micro_batch));
+  add("inner.learning_rate", value(file.learning_rate.peak));
+  add("inner.warmup_share", value(raw.warmup_share));
+  add("inner.final_share", value(file.learning_rate.final_share));
+  add("inner.beta1", value(file.adamw.beta1));
+  add("inner.beta2", value(file.adamw.beta2));
+  add("inner.epsilon", value(file.adamw.epsilon));
+  add("inner.weight_decay", value(file.adamw.weight_decay));
+  add("inner.clip_norm", value(file.adamw.clip_norm));
+}
+
+void add_outer(po::options_description& known, FederationFile& file, RawSettings& raw) {
+  auto& outer = file.protocol.outer;
+  auto add = known.add_options();
+  add("outer.fragments", value(file.fragments));
+  add("outer.fragmentation", value(raw.fragmentation));
+  add("outer.inner_steps", value(file.schedule.inner_steps));
+  add("outer.steps", value(raw.steps));
+  add("outer.overlap", value(file.schedule.overlap));
+  add("outer.wait_seconds", value(raw.wait));
+  add("outer.after_offer", value(raw.after_offer));
+  add("outer.weights", value(raw.weights));
+  add("outer.merge", value(raw.merge));
+  add("outer.faulty", value(file.protocol.merger.faulty));
+  add("outer.method", value(raw.method));
+  add("outer.learning_rate", value(outer.learning_rate));
+  add("outer.momentum", value(outer.momentum));
+  add("outer.second_momentum", value(outer.second_momentum));
+  add("outer.epsilon", value(outer.epsilon));
+  add("outer.delay", value(outer.delay));
+  add("outer.delay_share", value(outer.delay_share));
+  add("outer.mixing", value(raw.mixing));
+  add("outer.alpha", value(file.alpha));
+}
+
+po::options_description settings(FederationFile& file, RawSettings& raw) {
+  po::options_description known;
+  add_federation(known, file, raw);
+  add_training(known, file, raw);
+  add_outer(known, file, raw);
+  return known;
 }
 
 template <class T>
@@ -124,69 +172,31 @@ std::string resolved_text(const po::variables_map& values) {
   return text.str();
 }
 
-/// Negative numbers come out of the parser as huge ones.
-void check_counts(const std::filesystem::path& file, const FederationFile& f) {
-  constexpr std::uint64_t most = 1'000'000'000'000'000;
-  const std::pair<const char*, std::uint64_t> counts[] = {{"federation.tokens", f.protocol.total_tokens},
-                                                          {"outer.fragments", f.fragments},
-                                                          {"outer.inner_steps", f.schedule.inner_steps},
-                                                          {"outer.overlap", f.schedule.overlap}};
-  for (const auto& [key, count] : counts)
-    if (count > most) wrong(file, std::string(key) + " is negative or too large", "use 10^15 at most");
-  if (f.fragments == 0) wrong(file, "outer.fragments is 0", "set it to at least 1");
+void choose_outer(const std::filesystem::path& file, FederationFile& f, const RawSettings& raw) {
+  using enum outer::OuterMethod;
+  f.protocol.outer.method = choice<outer::OuterMethod>(file, "outer.method", raw.method,
+                                                       {{"sgd", sgd},
+                                                        {"nesterov", nesterov},
+                                                        {"delayed_nesterov", delayed_nesterov},
+                                                        {"adam", adam},
+                                                        {"yogi", yogi},
+                                                        {"adagrad", adagrad}});
+  using enum outer::MergeRule;
+  f.protocol.merger.rule = choice<outer::MergeRule>(file, "outer.merge", raw.merge,
+                                                    {{"mean", mean},
+                                                     {"radial_directional", radial_directional},
+                                                     {"trimmed_mean", trimmed_mean},
+                                                     {"median", median},
+                                                     {"krum", krum}});
+  using federation::AfterOffer;
+  f.protocol.after_offer =
+      choice<AfterOffer>(file, "outer.after_offer", raw.after_offer,
+                         {{"own", AfterOffer::own}, {"eager", AfterOffer::eager}, {"anchor", AfterOffer::anchor}});
+  f.mixing = choice<outer::Mixing>(file, "outer.mixing", raw.mixing,
+                                   {{"rebase", outer::Mixing::rebase}, {"blend", outer::Mixing::blend}});
 }
 
-/// A NaN fails every comparison; infinity is beyond every bound here.
-void check_optimizers(const std::filesystem::path& file, const FederationFile& f) {
-  constexpr double largest = std::numeric_limits<double>::max();
-  const auto demand = [&](bool holds, const std::string& why, const std::string& advice) {
-    if (!holds) wrong(file, why, advice);
-  };
-  const auto& adamw = f.adamw;
-  demand(f.learning_rate.peak > 0 && f.learning_rate.peak <= largest, "inner.learning_rate is not a positive number",
-         "try 0.001");
-  demand(f.learning_rate.final_share >= 0 && f.learning_rate.final_share <= 1, "inner.final_share is not in 0 .. 1",
-         "try 0.1");
-  demand(adamw.beta1 >= 0 && adamw.beta1 < 1 && adamw.beta2 >= 0 && adamw.beta2 < 1,
-         "inner.beta1 or inner.beta2 is not in 0 .. 1", "try 0.9 and 0.95; 1 itself is excluded");
-  demand(adamw.epsilon > 0 && adamw.epsilon <= largest, "inner.epsilon is not a positive number", "try 1e-8");
-  demand(adamw.weight_decay >= 0 && adamw.weight_decay <= largest, "inner.weight_decay is negative or no number",
-         "try 0.1; 0 is none");
-  demand(adamw.clip_norm >= 0 && adamw.clip_norm <= largest, "inner.clip_norm is negative or no number",
-         "try 1; 0 is never");
-  demand(f.protocol.outer.learning_rate > 0 && f.protocol.outer.learning_rate <= 10,
-         "outer.learning_rate is not above 0 and at most 10", "try 0.7");
-  demand(f.protocol.outer.momentum >= 0 && f.protocol.outer.momentum < 1, "outer.momentum is not in 0 .. 1",
-         "try 0.9; 1 itself is excluded");
-}
-
-void check(const std::filesystem::path& file, const FederationFile& f, const RawSettings& raw) {
-  const auto demand = [&](bool holds, const std::string& why, const std::string& advice) {
-    if (!holds) wrong(file, why, advice);
-  };
-  const auto& m = f.model;
-  demand(m.layers > 0 && m.heads > 0 && m.width > 0 && m.context > 0 && m.vocabulary > 1,
-         "a size under [model] is not positive", "set all of them to at least 1 (vocabulary: 2)");
-  demand(m.width % m.heads == 0,
-         "model.width " + std::to_string(m.width) + " is no multiple of model.heads " + std::to_string(m.heads),
-         "choose a width that all heads can share");
-  demand(f.batch > 0 && f.micro_batch > 0, "a batch under [inner] is not positive", "set it to at least 1");
-  demand(raw.warmup_share >= 0 && raw.warmup_share < 1, "inner.warmup_share is not in 0 .. 1", "try 0.02");
-  demand(f.schedule.inner_steps > 0, "outer.inner_steps is 0", "set how many inner steps a round has, 20 say");
-  demand(f.schedule.overlap < f.schedule.inner_steps, "outer.overlap is not less than outer.inner_steps",
-         "a commit must be taken up before the next offer of its fragment");
-  demand(f.protocol.quorum >= 1 && f.protocol.quorum <= f.sites.size(),
-         "federation.quorum " + std::to_string(f.protocol.quorum) + " does not fit " + std::to_string(f.sites.size()) +
-             " sites",
-         "set it between 1 and the number of sites");
-  demand(raw.grace >= 0 && raw.wait >= 0 && raw.catch_up_after > 0, "a time is negative", "times are seconds, from 0");
-  demand(f.alpha >= 0 && f.alpha <= 1, "outer.alpha is not in 0 .. 1", "0 takes the anchor, 1 keeps the parameters");
-  demand(f.mixing == outer::Mixing::blend || f.alpha == 0, "outer.alpha is set, but outer.mixing is rebase",
-         "set outer.mixing = blend, or drop outer.alpha");
-  demand(f.protocol.total_tokens > 0, "federation.tokens is 0", "set how many tokens the federation trains on");
-}
-
-void complete(const std::filesystem::path& file, FederationFile& f, const RawSettings& raw) {
+void choose(const std::filesystem::path& file, FederationFile& f, const RawSettings& raw) {
   f.fragmentation = choice<outer::Fragmentation>(file, "outer.fragmentation", raw.fragmentation,
                                                  {{"strided", outer::Fragmentation::strided},
                                                   {"sequential", outer::Fragmentation::sequential},
@@ -195,8 +205,14 @@ void complete(const std::filesystem::path& file, FederationFile& f, const RawSet
                                                  {{"equal", outer::WeightRule::equal},
                                                   {"tokens", outer::WeightRule::tokens},
                                                   {"tokens_per_step", outer::WeightRule::tokens_per_step}});
-  f.mixing = choice<outer::Mixing>(file, "outer.mixing", raw.mixing,
-                                   {{"rebase", outer::Mixing::rebase}, {"blend", outer::Mixing::blend}});
+  f.steps =
+      choice<StepRule>(file, "outer.steps", raw.steps, {{"fixed", StepRule::fixed}, {"dynamic", StepRule::dynamic}});
+  using federation::Stewardship;
+  f.protocol.stewardship = choice<Stewardship>(file, "federation.stewardship", raw.stewardship,
+                                               {{"first", Stewardship::first}, {"spread", Stewardship::spread}});
+}
+
+void complete(FederationFile& f, const RawSettings& raw) {
   f.schedule.fragments = f.fragments;
   f.wait = Seconds{raw.wait};
   f.protocol.grace.longest = Seconds{raw.grace};
@@ -253,10 +269,10 @@ FederationFile parse_federation(std::istream& stream, const std::filesystem::pat
   for (const auto& option : site_options) set_site_option(file, federation, option);
   federation.resolved = resolved_text(values);
   federation.configuration = store::digest_of(federation.resolved);
-  complete(file, federation, raw);
-  check_counts(file, federation);
-  check_optimizers(file, federation);
-  check(file, federation, raw);
+  choose(file, federation, raw);
+  choose_outer(file, federation, raw);
+  complete(federation, raw);
+  check_settings(file, federation);
   return federation;
 }
 

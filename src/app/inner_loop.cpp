@@ -112,22 +112,33 @@ std::vector<model::Batch> InnerLoop::validation(std::uint64_t batches) const {
 
 namespace {
 
-std::vector<federation::FragmentState> cut(const outer::FragmentPlan& plan, std::span<const float> parameters) {
+std::vector<federation::FragmentState> cut(const outer::FragmentPlan& plan, std::span<const float> parameters,
+                                           std::size_t slots) {
   std::vector<federation::FragmentState> fragments;
   for (std::uint32_t f = 0; f < plan.count(); ++f)
-    fragments.push_back(federation::FragmentState::initial(plan.gather(parameters, {f})));
+    fragments.push_back(federation::FragmentState::initial(plan.gather(parameters, {f}), slots));
   return fragments;
 }
 
 }  // namespace
 
+federation::ProtocolConfig protocol_config(const FederationFile& federation, const outer::FragmentPlan& plan) {
+  auto config = federation.protocol;
+  for (std::uint32_t f = 0; f < plan.count(); ++f) config.segments.push_back(plan.segments({f}));
+  return config;
+}
+
+federation::ProtocolConfig protocol_config(const FederationFile& federation) {
+  return protocol_config(federation, plan_for(federation, {federation.model, federation.adamw, federation.seed}));
+}
+
 std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop) {
-  return cut(loop.plan(), loop.trainer().parameters());
+  return cut(loop.plan(), loop.trainer().parameters(), loop.federation().protocol.outer.slots());
 }
 
 std::vector<federation::FragmentState> initial_fragments(const FederationFile& federation) {
   model::Trainer trainer(federation.model, federation.adamw, federation.seed);
-  return cut(plan_for(federation, trainer), trainer.parameters());
+  return cut(plan_for(federation, trainer), trainer.parameters(), federation.protocol.outer.slots());
 }
 
 }  // namespace Atoll::app

@@ -33,7 +33,8 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
                                                     Incarnation incarnation) {
   std::size_t largest = 0;
   for (std::uint32_t f = 0; f < plan.count(); ++f) largest = std::max(largest, plan.size({f}));
-  const auto geometry = federation::geometry_for(largest, federation.protocol.outer.slots(), plan.count(), federation.sites.size());
+  const auto slots = federation.protocol.outer.slots();
+  const auto geometry = federation::geometry_for(largest, slots, plan.count(), federation.sites.size());
   const auto& own = federation.sites[self.value].mailboxes;
   const auto root = !options.mailboxes.empty() ? options.mailboxes
                     : own.empty()              ? federation::default_mailbox_root()
@@ -47,9 +48,8 @@ std::map<SiteId, federation::Mailbox> mailboxes_for(const FederationFile& federa
   return mailboxes;
 }
 
-Protocol protocol_for(const FederationFile& federation, std::vector<federation::FragmentState> fragments, SiteId self,
+Protocol protocol_for(federation::ProtocolConfig config, std::vector<federation::FragmentState> fragments, SiteId self,
                       Incarnation incarnation, federation::KeepLetters letters) {
-  auto config = federation.protocol;
   config.self = self;
   config.incarnation = incarnation;
   config.keeps_letters = letters != federation::KeepLetters::none;
@@ -80,7 +80,8 @@ IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptio
 
 Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {
   const auto incarnation = this_incarnation(fragments, site_);
-  return Gateway(protocol_for(federation_, std::move(fragments), site_, incarnation, options_.keep_letters),
+  return Gateway(protocol_for(protocol_config(federation_, inner_.plan()), std::move(fragments), site_, incarnation,
+                              options_.keep_letters),
                  mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_, make_keeper());
 }
 

@@ -9,7 +9,11 @@ namespace Atoll::app {
 using federation::Protocol;
 
 OuterLoop::OuterLoop(const FederationFile& federation, InnerLoop& inner, federation::Gateway& gateway)
-    : federation_(federation), inner_(inner), gateway_(gateway) {
+    : federation_(federation),
+      inner_(inner),
+      gateway_(gateway),
+      adoptions_(inner.plan().count(), federation.schedule.overlap),
+      last_due_(inner.plan().count(), inner.steps()) {
   progress_tokens_ = gateway_.visit([](Protocol& protocol, Seconds) { return protocol.progress_tokens(); });
 }
 
@@ -19,7 +23,7 @@ void OuterLoop::stepped() {
 
 std::set<FragmentId> OuterLoop::between_steps() {
   for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
-    if (federation_.schedule.offers({f}, inner_.steps())) due_.insert({f});
+    if (is_due({f})) due_.insert({f});
   std::set<FragmentId> changed;
   const auto visitor = [&](Protocol& protocol, Seconds now) { exchange(protocol, now, changed); };
   if (federation_.wait <= Seconds{0}) {
@@ -33,17 +37,38 @@ std::set<FragmentId> OuterLoop::between_steps() {
   return changed;
 }
 
-void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
-  adopt_all(protocol, now, changed);  // first: an offer is relative to the newest anchor
-  for (const auto f : std::exchange(due_, {}))
-    if (protocol.may_offer(f)) protocol.offer(f, inner_.fragment(f), now);
-  adopt_all(protocol, now, changed);  // a steward that needs nobody else commits at once
-  progress_tokens_ = protocol.progress_tokens();
+// With dynamic steps a slow site makes fewer of them, so that all sites offer together.
+bool OuterLoop::is_due(FragmentId f) {
+  const auto step = inner_.steps();
+  auto& last = last_due_[f.value];
+  const bool due = federation_.steps == StepRule::fixed || last == 0 ? federation_.schedule.offers(f, step)
+                                                                     : step >= last + local_steps_;
+  if (due) last = step;
+  return due;
 }
 
-void OuterLoop::adopt_all(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
+void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& changed) {
+  collect(protocol, now);
+  take_up(adoptions_.due(inner_.steps()), changed);
+  for (const auto f : std::exchange(due_, {})) {
+    take_up(adoptions_.all(f), changed);  // an offer is relative to the newest anchor
+    if (!protocol.may_offer(f)) continue;
+    adoptions_.offered(f, inner_.steps());
+    protocol.offer(f, inner_.fragment(f), now);
+  }
+  collect(protocol, now);  // a steward that needs nobody else commits at once
+  take_up(adoptions_.due(inner_.steps()), changed);
+  progress_tokens_ = protocol.progress_tokens();
+  local_steps_ = protocol.local_steps(federation_.schedule.inner_steps);
+}
+
+void OuterLoop::collect(Protocol& protocol, Seconds now) {
   if (untold_steps_ > 0) protocol.stepped(inner_.tokens_per_step(), now, std::exchange(untold_steps_, 0));
-  for (const auto& adoption : protocol.take_adoptions()) {
+  for (auto& adoption : protocol.take_adoptions()) adoptions_.add(std::move(adoption));
+}
+
+void OuterLoop::take_up(const std::vector<federation::Adoption>& adoptions, std::set<FragmentId>& changed) {
+  for (const auto& adoption : adoptions) {
     inner_.adopt(adoption);
     changed.insert(adoption.fragment);
   }
@@ -51,7 +76,8 @@ void OuterLoop::adopt_all(Protocol& protocol, Seconds now, std::set<FragmentId>&
 
 std::vector<federation::FragmentState> OuterLoop::settle(std::set<FragmentId>& changed) {
   return gateway_.visit([&](Protocol& protocol, Seconds now) {
-    adopt_all(protocol, now, changed);
+    collect(protocol, now);
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) take_up(adoptions_.all({f}), changed);
     return protocol.fragments();
   });
 }

@@ -120,7 +120,7 @@ ExitStatus run_replay(std::span<const std::string> arguments) {
   const auto newest = newest_checkpoint(run);
   federation::Replay replay({.log = fs::path(run) / "log.jsonl",
                              .letters = fs::path(run) / "letters",
-                             .config = federation.protocol,
+                             .config = protocol_config(federation),
                              .beginning = beginning(federation, from),
                              .from = from.empty() ? ReplayInput::From::version_0 : ReplayInput::From::checkpoint,
                              .progress = progress_line()});

@@ -57,6 +57,7 @@ FragmentState fragment_of(const store::FragmentCheckpoint& saved) {
                                                  out->tokens,
                                                  std::make_shared<const std::vector<float>>(std::move(gradient)),
                                                  out->values,
+                                                 nullptr,
                                                  nobody,
                                                  0,
                                                  long_ago};

@@ -25,7 +25,7 @@ Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
     s.path.walked(s.steps_since, s.tokens_since);
     if (!s.outstanding) continue;
     s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
-    s.outstanding->start = start_of(s);
+    if (!s.outstanding->start) s.outstanding->start = start_of(s);
   }
 }
 

@@ -58,6 +58,19 @@ TEST_F(FederationFileTest, TheConfigurationCoversWhatSitesMustAgreeOnAndNotHowTh
   EXPECT_NE(read(changed("alpha beta", "beta alpha")).configuration, digest);
 }
 
+TEST_F(FederationFileTest, WhatARunDirectoryKeepsIsReadBackAsTheSameConfiguration) {
+  auto file = read(good + "[outer]\nlearning_rate = 0.123456789\nmomentum = 0.1\n[inner]\nbeta2 = 0.987654321\n");
+  file.agree_on("tokens.digest", "ab cd = ef");
+  std::ofstream(file_) << file.resolved;
+  const auto kept = read_resolved_federation(file_);
+  EXPECT_EQ(kept.resolved, file.resolved);
+  EXPECT_EQ(kept.configuration, file.configuration);
+  EXPECT_EQ(kept.protocol.configuration, file.configuration);
+  EXPECT_EQ(kept.protocol.outer.learning_rate, file.protocol.outer.learning_rate);
+  EXPECT_EQ(kept.protocol.outer.momentum, file.protocol.outer.momentum);
+  EXPECT_THROW((void)read_resolved_federation("/no/such/file"), ConfigError);
+}
+
 TEST_F(FederationFileTest, WrongFilesAreRefusedWithWhyAndWhatToDo) {
   EXPECT_THROW((void)read_federation("/no/such/file.ini"), ConfigError);
   EXPECT_NE(refusal_of(changed("width", "girth")).find("unknown key 'model.girth'"), std::string::npos);
@@ -82,11 +95,11 @@ TEST_F(FederationFileTest, NumbersOutOfRangeAreRefusedByName) {
   EXPECT_NE(refusal_of(changed("tokens = 1000", "tokens = 1000\nquorum = -1")).find("quorum"), std::string::npos);
   EXPECT_EQ(refusal_of(changed("tokens = 1000", "tokens = 1000\nseed = 18446744073709551615")), "accepted");
   const std::pair<const char*, const char*> wrong[] = {
-      {"outer", "fragments = 0"},        {"outer", "learning_rate = nan"},  {"outer", "learning_rate = 0"},
-      {"outer", "learning_rate = 11"},   {"outer", "momentum = 1"},         {"outer", "momentum = nan"},
-      {"inner", "learning_rate = inf"},  {"inner", "final_share = 1.5"},    {"inner", "final_share = nan"},
-      {"inner", "beta1 = 1"},            {"inner", "beta2 = -0.1"},         {"inner", "epsilon = 0"},
-      {"inner", "weight_decay = -0.1"},  {"inner", "weight_decay = inf"},   {"inner", "clip_norm = -1"}};
+      {"outer", "fragments = 0"},       {"outer", "learning_rate = nan"}, {"outer", "learning_rate = 0"},
+      {"outer", "learning_rate = 11"},  {"outer", "momentum = 1"},        {"outer", "momentum = nan"},
+      {"inner", "learning_rate = inf"}, {"inner", "final_share = 1.5"},   {"inner", "final_share = nan"},
+      {"inner", "beta1 = 1"},           {"inner", "beta2 = -0.1"},        {"inner", "epsilon = 0"},
+      {"inner", "weight_decay = -0.1"}, {"inner", "weight_decay = inf"},  {"inner", "clip_norm = -1"}};
   for (const auto& [section, line] : wrong) {
     const auto key = std::string(section) + "." + std::string(line).substr(0, std::string(line).find(' '));
     EXPECT_NE(refusal_of(good + "[" + section + "]\n" + line + "\n").find(key), std::string::npos) << line;

@@ -21,7 +21,7 @@ struct Site {
 };
 
 Protocol protocol_for(const app::FederationFile& federation, app::InnerLoop& inner, SiteId self) {
-  auto config = federation.protocol;
+  auto config = app::protocol_config(federation, inner.plan());
   config.self = self;
   config.incarnation = 1;
   return {config, app::initial_fragments(inner)};

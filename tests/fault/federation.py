@@ -170,7 +170,8 @@ class Federation(unittest.TestCase):
         self.assert_replays(killed, merges=0, snapshots=1)
 
     def test_a_site_that_starts_thirty_seconds_late_joins_by_itself(self):
-        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=["--gather", 2, "--checkpoint-every", 20, *KEEP_LETTERS])
+        options = ["--gather", 2, "--checkpoint-every", 20, *KEEP_LETTERS]
+        alpha, beta = self.sites({"federation": {"tokens": 10**9}}, options=options)
         alpha.start()
         time.sleep(30)
         self.assertTrue(alpha.events("commit"))

@@ -74,6 +74,8 @@ bool World::stop_in_order(std::uint32_t i) {
 void World::forget(std::uint32_t i) {
   auto& site = sites_[i];
   auto config = site.protocol->config();
+  // Serials must not come twice: that would break a contract instead of an invariant.
+  config.incarnation = site.incarnation = incarnation_of(i, site.protocol->fragments());
   site.protocol.emplace(std::move(config), site.checkpoints.front().fragments);
   examine(i);
 }

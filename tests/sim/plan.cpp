@@ -110,7 +110,7 @@ Plan::Plan(std::uint64_t of, const Reduction& reduction) : seed(of) {
   const auto count = static_cast<std::uint32_t>(draw < 0.85   ? size.whole(2, 6)
                                                 : draw < 0.96 ? size.whole(7, 10)
                                                               : size.whole(11, 16));
-  const double length = count > 10 ? size.real(10, 20) : size.chance(0.04) ? size.real(60, 200) : size.real(8, 40);
+  const double length = count > 10 ? size.real(10, 20) : size.chance(0.03) ? size.real(60, 200) : size.real(6, 30);
   faults_end = length;
   plan_sites(count);
   plan_protocol();
@@ -143,9 +143,9 @@ void Plan::plan_protocol() {
   protocol.configuration = configuration;
   protocol.quorum = draw.chance(0.5) ? 1 : static_cast<std::uint32_t>(draw.whole(1, count));
   protocol.grace.longest = Seconds{draw.real(0, 2)};
-  protocol.status_interval = Seconds{count > 10 ? draw.real(1, 2) : draw.real(0.5, 1.5)};
+  protocol.status_interval = Seconds{count > 10 ? draw.real(1.5, 3) : draw.real(0.7, 2)};
   ends = draw.chance(0.25);
-  protocol.total_tokens = ends ? count * draw.whole(10, 150) * 10 : 1'000'000;
+  protocol.total_tokens = ends ? count * draw.whole(10, 100) * 10 : 1'000'000;
   if (draw.chance(0.5)) {
     protocol.resend_after = Seconds{20};
     protocol.ask_again_after = Seconds{5};
@@ -156,7 +156,7 @@ void Plan::plan_protocol() {
   schedule.overlap = draw.whole(0, schedule.inner_steps - 1);
   protocol.grace.overlap = schedule.overlap;
   plan_variants();
-  look_every = draw.real(0.1, 0.5);
+  look_every = draw.real(0.2, 0.6);
   gather = draw.real(1, 15);
   checkpoint_every = draw.real(2, 15);
   if (draw.chance(0.3)) {

@@ -16,6 +16,12 @@
 
 namespace Atoll::app {
 
+/// How many inner steps a site makes between two offers of a fragment.
+enum class StepRule {
+  fixed,    ///< the schedule's
+  dynamic,  ///< so many that all sites offer together (Liu 2024, dynamic local updates)
+};
+
 /// The file that every site holds: who takes part, what is trained and how. Format: INI, described in inputs/README.md.
 struct FederationFile {
   std::string name;
@@ -31,6 +37,7 @@ struct FederationFile {
   std::uint64_t fragments = 4;
   outer::Fragmentation fragmentation = outer::Fragmentation::strided;
   outer::Schedule schedule;
+  StepRule steps = StepRule::fixed;
   outer::Mixing mixing = outer::Mixing::rebase;
   float alpha = 0;
   Seconds wait{0};  ///< how long a round's end may hold up the inner steps for its commit

@@ -34,6 +34,7 @@ class InnerLoop {
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }  ///< sequences used by this site
   [[nodiscard]] std::uint64_t tokens_per_step() const noexcept { return tokens_per_step_; }
+  [[nodiscard]] const FederationFile& federation() const noexcept { return federation_; }
   [[nodiscard]] const outer::FragmentPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] model::Trainer& trainer() noexcept { return trainer_; }
 
@@ -63,6 +64,12 @@ class InnerLoop {
   std::uint64_t steps_ = 0;
   std::uint64_t cursor_ = 0;
 };
+
+/// The federation's settings of the protocol, and the tensors of every fragment.
+[[nodiscard]] federation::ProtocolConfig protocol_config(const FederationFile& federation,
+                                                         const outer::FragmentPlan& plan);
+/// The same without tokens.
+[[nodiscard]] federation::ProtocolConfig protocol_config(const FederationFile& federation);
 
 /// The common beginning: version 0 of every fragment is the initialisation.
 [[nodiscard]] std::vector<federation::FragmentState> initial_fragments(InnerLoop& loop);

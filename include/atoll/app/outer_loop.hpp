@@ -5,6 +5,7 @@
 
 #include "atoll/app/federation_file.hpp"
 #include "atoll/app/inner_loop.hpp"
+#include "atoll/federation/adoption_queue.hpp"
 #include "atoll/federation/gateway.hpp"
 
 namespace Atoll::app {
@@ -30,13 +31,18 @@ class OuterLoop {
 
  private:
   void exchange(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
-  void adopt_all(federation::Protocol& protocol, Seconds now, std::set<FragmentId>& changed);
+  [[nodiscard]] bool is_due(FragmentId f);
+  void collect(federation::Protocol& protocol, Seconds now);
+  void take_up(const std::vector<federation::Adoption>& adoptions, std::set<FragmentId>& changed);
   void wait_for_commits();
 
   const FederationFile& federation_;
   InnerLoop& inner_;
   federation::Gateway& gateway_;
   std::set<FragmentId> due_;  ///< for an offer, but the gateway was busy
+  federation::AdoptionQueue adoptions_;
+  std::vector<std::uint64_t> last_due_;  ///< by fragment: inner step of its last offer
+  std::uint64_t local_steps_ = 0;        ///< between two of them, where steps are dynamic
   std::uint64_t untold_steps_ = 0;
   double progress_tokens_ = 0;
 };
