@@ -55,9 +55,9 @@ std::vector<Cell> all_cells() {
       variant(slow, "slow_grace_adaptive", [](Cell& c) { c.overlap = 5, c.grace = 10, c.grace_slack = 1; }),
       variant(slow, "slow_all", [](Cell& c) { c.quorum = 0; }),
       variant(asynchronous, "async_nesterov", [](Cell&) {}),
-      variant(asynchronous, "async_nesterov_dynamic", [](Cell& c) { c.rounds = Rounds::dynamic; }),
+      variant(asynchronous, "async_nesterov_dynamic", [](Cell& c) { c.steps = app::StepRule::dynamic; }),
       variant(asynchronous, "async_delayed", [](Cell& c) { c.delay = 8; }),
-      variant(asynchronous, "async_delayed_dynamic", [](Cell& c) { c.delay = 8, c.rounds = Rounds::dynamic; }),
+      variant(asynchronous, "async_delayed_dynamic", [](Cell& c) { c.delay = 8, c.steps = app::StepRule::dynamic; }),
       {.name = "diloco_2_momentum_0.5", .sites = 2, .momentum = 0.5F},
   };
 }
@@ -95,6 +95,7 @@ app::FederationFile federation_of(const Cell& cell, const Sizes& sizes) {
   federation.learning_rate = {.peak = sizes.inner_rate, .warmup_tokens = 0.05 * tokens, .total_tokens = tokens};
   federation.fragments = cell.fragments;
   federation.schedule = {.inner_steps = sizes.inner_steps, .fragments = cell.fragments, .overlap = cell.overlap};
+  federation.steps = cell.steps;
   federation.mixing = cell.mixing;
   federation.alpha = cell.alpha;
 

@@ -12,9 +12,6 @@ namespace Atoll::bench {
 /// Do the inner steps wait for a commit that is due?
 enum class Pace { waits, goes_on };
 
-/// How many inner steps a site makes for one offer: all H, or a slow one fewer (dynamic local steps).
-enum class Rounds { equal, dynamic };
-
 /// One row of the convergence table: how the sites exchange. Times are virtual; the fastest site makes an inner step in
 /// one second.
 struct Cell {
@@ -36,7 +33,7 @@ struct Cell {
   double grace_slack = 0;    ///< gamma; 0: the grace window is fixed
   Version staleness = 0;     ///< S
   federation::AfterOffer after_offer = federation::AfterOffer::own;
-  Rounds rounds = Rounds::equal;
+  app::StepRule steps = app::StepRule::fixed;
   std::uint32_t delay = 0;  ///< N of delayed Nesterov; 0: Nesterov
   float momentum = 0.9F;    ///< of the outer optimizer
 };

@@ -20,11 +20,12 @@ VirtualFederation::VirtualFederation(const Cell& cell, const app::FederationFile
     : cell_(cell), federation_(federation), random_(federation.seed) {
   for (std::uint32_t i = 0; i < cell.sites; ++i) {
     app::InnerLoop inner(federation, tokens, {i}, {}, [](std::span<float>) {});
-    auto config = federation.protocol;
+    auto config = app::protocol_config(federation, inner.plan());
     config.self = {i};
     config.incarnation = 1;
     Protocol protocol(config, app::initial_fragments(inner));
-    sites_.push_back(std::make_unique<Site>(std::move(inner), std::move(protocol)));
+    federation::AdoptionQueue adoptions(federation.fragments, federation.schedule.overlap);
+    sites_.push_back(std::make_unique<Site>(std::move(inner), std::move(protocol), std::move(adoptions)));
   }
   for (std::uint32_t a = 0; a < cell.sites; ++a)
     for (std::uint32_t b = 0; b < cell.sites; ++b)
@@ -47,7 +48,8 @@ Outcome VirtualFederation::train(std::uint64_t total, std::uint64_t validation_b
   offer_rest();
   pass(settling_seconds);
 
-  auto& [inner, protocol, progress, waiting] = *sites_.front();
+  auto& inner = sites_.front()->inner;
+  const auto& protocol = sites_.front()->protocol;
   outcome_.tokens_merged = protocol.tokens_merged() / inner.plan().count();
   outcome_.validation_loss = inner.trainer().loss(inner.validation(validation_batches), anchors());
   for (const auto& site : sites_) tell(site->protocol);
@@ -68,15 +70,18 @@ void VirtualFederation::pass(double seconds) {
 void VirtualFederation::offer_rest() {
   for (std::uint32_t i = 0; i < cell_.sites; ++i) {
     auto& site = *sites_[i];
-    adopt_all(site);
-    for (std::uint32_t f = 0; f < federation_.fragments; ++f)
+    collect(site);
+    for (std::uint32_t f = 0; f < federation_.fragments; ++f) {
+      take_up(site, site.adoptions.all({f}));
       if (site.protocol.may_offer({f})) offer(site, {f});
+    }
     settle(i);
   }
 }
 
 void VirtualFederation::offer(Site& site, FragmentId f) {
   ++outcome_.offers;
+  site.adoptions.offered(f, site.inner.steps());
   site.protocol.offer(f, site.inner.fragment(f), now());
 }
 
@@ -125,21 +130,28 @@ void VirtualFederation::step(std::uint32_t i) {
 // As app::OuterLoop::exchange.
 void VirtualFederation::exchange(std::uint32_t i) {
   auto& site = *sites_[i];
-  adopt_all(site);  // first: an offer is relative to the newest anchor
-  for (std::uint32_t f = 0; f < federation_.fragments; ++f) {
-    if (is_due(site, {f}) && site.protocol.may_offer({f}) && uniform() >= cell_.dropped) offer(site, {f});
-  }
-  adopt_all(site);  // a steward that needs nobody else commits at once
+  collect(site);
+  for (std::uint32_t f = 0; f < federation_.fragments; ++f)
+    if (is_due(site, {f})) {
+      take_up(site, site.adoptions.all({f}));  // an offer is relative to the newest anchor
+      if (site.protocol.may_offer({f}) && uniform() >= cell_.dropped) offer(site, {f});
+    }
+  collect(site);  // a steward that needs nobody else commits at once
   site.progress_tokens = site.protocol.progress_tokens();
 }
 
 bool VirtualFederation::is_due(const Site& site, FragmentId f) const {
-  if (cell_.rounds == Rounds::equal) return federation_.schedule.offers(f, site.inner.steps());
+  if (federation_.steps == app::StepRule::fixed) return federation_.schedule.offers(f, site.inner.steps());
   return site.protocol.fragments()[f.value].steps_since >= site.protocol.local_steps(federation_.schedule.inner_steps);
 }
 
-void VirtualFederation::adopt_all(Site& site) {
-  for (const auto& adoption : site.protocol.take_adoptions()) site.inner.adopt(adoption);
+void VirtualFederation::collect(Site& site) {
+  for (auto& adoption : site.protocol.take_adoptions()) site.adoptions.add(std::move(adoption));
+  take_up(site, site.adoptions.due(site.inner.steps()));
+}
+
+void VirtualFederation::take_up(Site& site, const std::vector<federation::Adoption>& adoptions) {
+  for (const auto& adoption : adoptions) site.inner.adopt(adoption);
 }
 
 // As app::OuterLoop::wait_for_commits.
@@ -161,7 +173,7 @@ void VirtualFederation::settle(std::uint32_t i) {
     if (i == 0 && note.event == "commit") ++outcome_.commits;
   if (!site.waiting || has_open_round(site)) return;
   site.waiting = false;
-  adopt_all(site);
+  collect(site);
   site.progress_tokens = site.protocol.progress_tokens();
   go_on(i);
 }

@@ -12,6 +12,7 @@
 
 #include "atoll/app/inner_loop.hpp"
 #include "atoll/data/token_file.hpp"
+#include "atoll/federation/adoption_queue.hpp"
 #include "atoll/federation/protocol.hpp"
 #include "convergence_cell.hpp"
 
@@ -40,6 +41,7 @@ class VirtualFederation {
   struct Site {
     app::InnerLoop inner;
     federation::Protocol protocol;
+    federation::AdoptionQueue adoptions;
     double progress_tokens = 0;  ///< as of the last exchange
     bool waiting = false;        ///< for a commit that is due
   };
@@ -58,7 +60,8 @@ class VirtualFederation {
   void go_on(std::uint32_t site);
   void step(std::uint32_t site);
   void exchange(std::uint32_t site);
-  void adopt_all(Site& site);
+  void collect(Site& site);
+  void take_up(Site& site, const std::vector<federation::Adoption>& adoptions);
   [[nodiscard]] bool is_due(const Site& site, FragmentId f) const;
   [[nodiscard]] bool has_open_round(const Site& site) const;
   void settle(std::uint32_t site);
