@@ -26,6 +26,7 @@ INNER = [0.012, 0.008, 0.005, 0.003]        # of data parallel: inner rates
 FULL = [1, 0.7, 0.5, 0.3, 0.1]              # outer rates
 PRUNED = [0.7, 0.5, 0.3, 0.1]               # 1 is beaten in the cells that try it
 ASYNCHRONOUS = [0.7, 0.3, 0.1, 0.03]        # every offer is a step of its own
+WIDE = [0.7, 0.5, 0.3, 0.1, 0.03]
 
 
 @dataclass
@@ -52,9 +53,11 @@ CELLS = [
     Cell("late_eager", "the same, eager: the own share at once", "+0.7 % (500M) [P8]", PRUNED, [0.7, 0.5]),
     Cell("late_rebase", "the same, rebase: on from the own parameters", "", PRUNED, [0.5, 0.3]),
     Cell("dropped_half", "4 sites, half of all offers dropped", "PPL +2.1 % (150M, 8 sites) [P1]", PRUNED, [0.7, 0.5]),
+    Cell("dropped_half_blend", "the same, alpha 0.5 instead of rebase", "", PRUNED, [0.5, 0.3]),
     Cell("slow_all", "4 sites, one 4x slower, K = all", "score 54.4 [D8]", PRUNED, [0.7, 0.5]),
-    Cell("slow_no_grace", "the same, K = 1, no grace", "score 51.4 [D8]", PRUNED, [0.5, 0.3]),
+    Cell("slow_no_grace", "the same, K = 1, no grace", "score 51.4 [D8]", WIDE, [0.3, 0.1]),
     Cell("slow_grace", "the same, K = 1, grace 2 s", "", PRUNED, [0.5, 0.3]),
+    Cell("slow_grace_tau5", "the same, K = 1, grace 2 s, tau 5", "", PRUNED, [0.5, 0.3]),
     Cell("slow_grace_adaptive", "the same, K = 1, grace by the slack of tau 5", "score 55.3 [D8]", PRUNED, [0.5, 0.3]),
     Cell("async_nesterov", "4 sites of unequal speed, K = 1, every offer a step",
          "PPL +7.1 % beside synchronous [P2]; diverges from scratch [R1]", ASYNCHRONOUS, [0.3, 0.1]),

@@ -29,6 +29,8 @@ void overlap(Cell& cell, std::uint64_t tau) {
 std::vector<Cell> all_cells() {
   const Cell streaming{.name = {}, .sites = 2, .fragments = 3, .mixing = Mixing::blend, .alpha = 0.5F};
   auto late = variant({}, {}, [](Cell& c) { c.sites = 2, c.pace = Pace::goes_on, overlap(c, inner_steps); });
+  const Cell dropped{
+      .name = {}, .sites = 4, .jitter = 0.02, .dropped = 0.5, .pace = Pace::goes_on, .quorum = 1, .grace = 2};
   const Cell slow{
       .name = {}, .sites = 4, .step_seconds = {1, 1, 1, 4}, .jitter = 0.1, .pace = Pace::goes_on, .quorum = 1};
   auto asynchronous = variant(slow, {}, [](Cell& c) { c.step_seconds = {1, 1.3, 2.6, 5.7}, c.staleness = 16; });
@@ -44,14 +46,12 @@ std::vector<Cell> all_cells() {
       variant(late, "late_naive", [](Cell& c) { c.after_offer = AfterOffer::anchor; }),
       variant(late, "late_eager", [](Cell& c) { c.after_offer = AfterOffer::eager; }),
       variant(late, "late_rebase", [](Cell&) {}),
-      variant({}, "dropped_half",
-              [](Cell& c) {
-                c.sites = 4, c.jitter = 0.02, c.dropped = 0.5;
-                c.pace = Pace::goes_on, c.quorum = 1, c.grace = 2;
-              }),
+      variant(dropped, "dropped_half", [](Cell&) {}),
+      variant(dropped, "dropped_half_blend", [](Cell& c) { c.mixing = Mixing::blend, c.alpha = 0.5F; }),
       variant(slow, "slow_no_grace", [](Cell&) {}),
       variant(slow, "slow_no_grace_late", [](Cell& c) { c.staleness = 4; }),
       variant(slow, "slow_grace", [](Cell& c) { c.grace = 2; }),
+      variant(slow, "slow_grace_tau5", [](Cell& c) { c.overlap = 5, c.grace = 2; }),
       variant(slow, "slow_grace_adaptive", [](Cell& c) { c.overlap = 5, c.grace = 10, c.grace_slack = 1; }),
       variant(slow, "slow_all", [](Cell& c) { c.quorum = 0; }),
       variant(asynchronous, "async_nesterov", [](Cell&) {}),
