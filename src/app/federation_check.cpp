@@ -91,6 +91,8 @@ void check_methods(const std::filesystem::path& file, const FederationFile& f) {
   demand(p.staleness_decay >= 0 && p.staleness_decay <= 1, "federation.staleness_decay is not in 0 .. 1", "try 0.5");
   demand(p.norm_factor >= 0 && p.norm_factor <= 1e9, "federation.norm_factor is negative or no number",
          "try 30; 0 is no gate");
+  demand(f.slowest_link > 0 && f.slowest_link <= 1e9, "federation.slowest_link is not a positive number",
+         "set the Mbit/s that the slowest link between two sites carries, 8 say");
   const bool own = p.after_offer == federation::AfterOffer::own;
   demand(own || f.mixing == outer::Mixing::rebase, "outer.after_offer is not own, but outer.mixing is blend",
          "use outer.mixing = rebase");

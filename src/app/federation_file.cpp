@@ -57,6 +57,7 @@ void add_federation(po::options_description& known, FederationFile& file, RawSet
   add("federation.norm_factor", value(protocol.norm_factor));
   add("federation.stewardship", value(raw.stewardship));
   add("federation.catch_up_seconds", value(raw.catch_up_after));
+  add("federation.slowest_link", value(file.slowest_link));
 }
 
 void add_training(po::options_description& known, FederationFile& file, RawSettings& raw) {

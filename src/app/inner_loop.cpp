@@ -124,7 +124,17 @@ std::vector<federation::FragmentState> cut(const outer::FragmentPlan& plan, std:
 
 federation::ProtocolConfig protocol_config(const FederationFile& federation, const outer::FragmentPlan& plan) {
   auto config = federation.protocol;
-  for (std::uint32_t f = 0; f < plan.count(); ++f) config.segments.push_back(plan.segments({f}));
+  std::size_t largest = 0;
+  for (std::uint32_t f = 0; f < plan.count(); ++f) {
+    config.segments.push_back(plan.segments({f}));
+    largest = std::max(largest, plan.size({f}));
+  }
+  // A snapshot of the largest fragment over the slowest link, behind one that goes first.
+  const auto bits = static_cast<double>(largest * (1 + config.outer.slots()) * 8 * sizeof(float));
+  const Seconds longest{2 * bits / (federation.slowest_link * 1e6)};
+  config.resend_after = std::max(config.resend_after, 2 * longest);
+  config.ask_again_after = std::max(config.ask_again_after, longest);
+  config.join_patience = std::max(config.join_patience, 2 * longest);
   return config;
 }
 

@@ -17,14 +17,18 @@ using federation::Gateway;
 using federation::Protocol;
 using namespace std::chrono_literals;
 
-// The time of this start; later than anything that an earlier one did, even where a clock was wrong.
-Incarnation this_incarnation(const std::vector<federation::FragmentState>& fragments, SiteId self) {
+// The time of this start; later than any earlier one of this run, even where the clock was set back meanwhile: the
+// others would take this island for an old one, for ever.
+Incarnation this_incarnation(const std::vector<federation::FragmentState>& fragments, SiteId self,
+                             RunDirectory& directory) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   auto incarnation = static_cast<Incarnation>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  incarnation = std::max(incarnation, directory.last_start() + 1);
   for (const auto& s : fragments) {
     incarnation = std::max(incarnation, s.newest_serial(self) + 1);
     if (s.outstanding) incarnation = std::max(incarnation, s.outstanding->serial + 1);
   }
+  directory.leave(RunDirectory::start_file, std::to_string(incarnation) + "\n");
   return incarnation;
 }
 
@@ -79,7 +83,7 @@ IslandGateway::IslandGateway(const FederationFile& federation, const IslandOptio
 }
 
 Gateway IslandGateway::make_gateway(std::vector<federation::FragmentState> fragments) {
-  const auto incarnation = this_incarnation(fragments, site_);
+  const auto incarnation = this_incarnation(fragments, site_, directory_);
   return Gateway(protocol_for(protocol_config(federation_, inner_.plan()), std::move(fragments), site_, incarnation,
                               options_.keep_letters),
                  mailboxes_for(federation_, options_, inner_.plan(), site_, incarnation), log_, make_keeper());

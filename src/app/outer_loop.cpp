@@ -13,7 +13,7 @@ OuterLoop::OuterLoop(const FederationFile& federation, InnerLoop& inner, federat
       inner_(inner),
       gateway_(gateway),
       adoptions_(inner.plan().count(), federation.schedule.overlap),
-      last_due_(inner.plan().count(), inner.steps()) {
+      last_due_(inner.plan().count()) {
   progress_tokens_ = gateway_.visit([](Protocol& protocol, Seconds) { return protocol.progress_tokens(); });
 }
 
@@ -41,8 +41,8 @@ std::set<FragmentId> OuterLoop::between_steps() {
 bool OuterLoop::is_due(FragmentId f) {
   const auto step = inner_.steps();
   auto& last = last_due_[f.value];
-  const bool due = federation_.steps == StepRule::fixed || last == 0 ? federation_.schedule.offers(f, step)
-                                                                     : step >= last + local_steps_;
+  const bool due = federation_.steps == StepRule::fixed || !last ? federation_.schedule.offers(f, step)
+                                                                 : step >= *last + local_steps_;
   if (due) last = step;
   return due;
 }
@@ -53,8 +53,8 @@ void OuterLoop::exchange(Protocol& protocol, Seconds now, std::set<FragmentId>& 
   for (const auto f : std::exchange(due_, {})) {
     take_up(adoptions_.all(f), changed);  // an offer is relative to the newest anchor
     if (!protocol.may_offer(f)) continue;
-    adoptions_.offered(f, inner_.steps());
-    protocol.offer(f, inner_.fragment(f), now);
+    const auto serial = protocol.offer(f, inner_.fragment(f), now);
+    if (serial > 0) adoptions_.offered(f, inner_.steps(), serial);
   }
   collect(protocol, now);  // a steward that needs nobody else commits at once
   take_up(adoptions_.due(inner_.steps()), changed);
@@ -86,8 +86,11 @@ void OuterLoop::wait_for_commits() {
   const auto deadline = federation::Gateway::now() + federation_.wait;
   const auto open = [&](Protocol& protocol, Seconds) {
     if (protocol.sites_alive() < protocol.config().quorum) return false;  // no commit can come
-    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f)
-      if (federation_.schedule.ends_round({f}, inner_.steps()) && protocol.fragments()[f].outstanding) return true;
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) {
+      const auto& s = protocol.fragments()[f];
+      const bool may_come = s.outstanding && s.tokens_merged < protocol.config().total_tokens;
+      if (may_come && federation_.schedule.ends_round({f}, inner_.steps())) return true;
+    }
     return false;
   };
   while (gateway_.visit(open) && federation::Gateway::now() < deadline)

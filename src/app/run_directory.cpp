@@ -23,6 +23,13 @@ RunDirectory::RunDirectory(fs::path folder, Opening opening) : folder_(std::move
     throw SystemError("cannot write in " + folder_.string(), error.value(), "choose another --run");
 }
 
+Incarnation RunDirectory::last_start() const {
+  Incarnation last = 0;
+  std::ifstream stream(folder_ / start_file);
+  stream >> last;
+  return last;
+}
+
 void RunDirectory::leave(const std::string& name, const std::string& text) const {
   const auto part = folder_ / (name + ".part");
   errno = 0;

@@ -10,6 +10,12 @@ endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+# On x86 the library may hold faster forms of its functions, chosen when the program runs; equal bits either way.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
+check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+int main() { return XXH3_128bits(nullptr, 0).low64 == 0; }" ATOLL_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 
 if(model IN_LIST ATOLL_MODULES)

@@ -19,6 +19,7 @@ void for_blocks(std::size_t count, const std::function<void(std::size_t, std::si
   ATOLL_EXPECT(Kokkos::is_initialized(), "a device::Session must live");
   if (count > 0 && count <= block_values) return body(0, count);  // starting Kokkos' loop takes longer than this
   const std::size_t blocks = (count + block_values - 1) / block_values;
+  if (blocks == 1) return body(0, count);
   Kokkos::parallel_for(
       "for_blocks", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, blocks),
       [&](const std::size_t block) { body(block * block_values, std::min(count, (block + 1) * block_values)); });

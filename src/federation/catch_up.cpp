@@ -14,7 +14,7 @@ void Protocol::receive_status(const Letter& in, Seconds now) {
   peer.status = in;
   // What a site is ahead of us when we first hear of it was committed before we met: no commit of it is on its way.
   const auto haste = peer.heard ? Haste::none : Haste::at_once;
-  peer.heard = true;
+  peer.heard = peer.heard_since_join = true;
   peer.finished = in.finished;
   for (std::uint32_t f = 0; f < fragments_.size(); ++f) note_version(in.site, {f}, in.fragments[f].version, now);
   if (joining_ && joining_->donor == in.site && in.joining) {
@@ -170,7 +170,7 @@ void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   note("snapshot_taken", {{"donor", name_of(in.site)},
                           {"fragment", std::uint64_t{f.value}},
                           {"version", in.version},
-                          {"bytes", std::uint64_t{2 * in.values->size() * sizeof(float)}}});
+                          {"bytes", std::uint64_t{(in.values->size() + in.momentum->size()) * sizeof(float)}}});
 }
 
 void Protocol::join(SiteId donor, Seconds now, const std::string& reason) {
@@ -206,6 +206,7 @@ void Protocol::finish_joining(Seconds now) {
                   {"bytes", std::uint64_t{joined.bytes}},
                   {"seconds", (now - joined.started).count()},
                   {"tokens_merged", tokens_merged()}});
+  for (auto& peer : peers_) peer.heard_since_join = false;
   for (const auto site : live_peers()) send_status(site);
 }
 

@@ -48,6 +48,7 @@ void FragmentState::take_offer(SiteId self, std::uint64_t serial, store::Values 
   offer.base = version;
   offer.steps = steps_since;
   offer.tokens = tokens_since;
+  offer.work_steps = path.steps_behind(newest_serial(self));
   offer.gradient = shared(std::move(gradient));
   offer.parameters = offer.start = std::move(parameters);
   path.mark(serial, newest_serial(self), offer.gradient);

@@ -1,17 +1,27 @@
 #include "atoll/federation/outer_round.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "atoll/core/error.hpp"
+#include "atoll/outer/stream_copy.hpp"
 #include "atoll/store/digest.hpp"
 #include "spare_values.hpp"
 
 namespace Atoll::federation {
 namespace {
 
-// Makes the next anchor block by block; what a block needs stays in the cache until it is done.
+// Arrays of more values than this are not found in a cache again.
+constexpr std::size_t cached_values = 1 << 18;
+
+// Writes a block of an array of `size` values.
+void put(std::span<const float> block, std::span<float> to, std::size_t size) {
+  if (size > cached_values) return outer::stream_copy(block, to);
+  std::memcpy(to.data(), block.data(), block.size_bytes());
+}
+
+// Makes the next anchor block by block.
 class Pass {
  public:
   Pass(const outer::OuterOptimizer& optimizer, AnchorView from, SpareValues& spare)
@@ -25,21 +35,19 @@ class Pass {
 
   void take(std::span<const float> gradient) {
     const auto count = gradient.size();
+    ATOLL_EXPECT(done_ + count <= size(), "a gradient of the anchor's size");
     const auto anchor = std::span(anchor_block_).first(count);
     const auto state = std::span(state_block_).first(optimizer_.slots() * count);
-    copy(from_.anchor.subspan(done_, count), anchor);
-    for (std::size_t slot = 0; slot < optimizer_.slots(); ++slot)
-      copy(from_.state.subspan(slot * size() + done_, count), state.subspan(slot * count, count));
-    optimizer_.step(anchor, state, gradient, from_.version);
-    finite_ = finite_ && outer::all_finite(anchor) && outer::all_finite(state);
+    const bool finite = optimizer_.step({from_.anchor.subspan(done_, count), from_.state.subspan(done_), size()},
+                                        anchor, state, gradient, from_.version);
+    finite_ = finite_ && finite;
     digest_.add(0, anchor);
-    copy(anchor, std::span(*anchor_).subspan(done_, count));
+    put(anchor, std::span(*anchor_).subspan(done_, count), size());
     for (std::size_t slot = 0; slot < optimizer_.slots(); ++slot) {
       const auto part = state.subspan(slot * count, count);
       digest_.add(1 + slot, part);
-      copy(part, std::span(*state_).subspan(slot * size() + done_, count));
+      put(part, std::span(*state_).subspan(slot * size() + done_, count), size());
     }
-    merged_squares_ += outer::square_sum(gradient);
     done_ += count;
   }
 
@@ -50,12 +58,10 @@ class Pass {
             .state = std::move(state_),
             .digest = digest_.finish(),
             .finite = finite_,
-            .merged_norm = std::sqrt(merged_squares_),
             .norms = {}};
   }
 
  private:
-  static void copy(std::span<const float> from, std::span<float> to) { std::ranges::copy(from, to.begin()); }
   std::size_t size() const { return from_.anchor.size(); }
 
   const outer::OuterOptimizer& optimizer_;
@@ -65,7 +71,6 @@ class Pass {
   std::vector<float> anchor_block_ = std::vector<float>(std::min(size(), outer::Merger::largest_block));
   std::vector<float> state_block_ = std::vector<float>(optimizer_.slots() * anchor_block_.size());
   std::size_t done_ = 0;
-  double merged_squares_ = 0;
   bool finite_ = true;
 };
 
@@ -85,14 +90,16 @@ NextAnchor OuterRound::merge(std::span<const std::span<const float>> gradients, 
                              std::span<const outer::Segment> segments, AnchorView from) const {
   const auto merged = spare_->take(from.anchor.size());
   Pass pass(optimizer_, from, *spare_);
-  auto place = merged->begin();
+  std::size_t done = 0;
   auto norms = merger_.merge_blocks(gradients, shares, segments, [&](std::span<const float> block) {
     pass.take(block);
-    place = std::ranges::copy(block, place).out;
+    put(block, std::span(*merged).subspan(done, block.size()), merged->size());
+    done += block.size();
   });
   auto next = pass.finish();
   next.merged = merged;
-  next.norms = std::move(norms);
+  next.merged_norm = norms.merged;
+  next.norms = std::move(norms.gradients);
   return next;
 }
 
@@ -100,7 +107,9 @@ NextAnchor OuterRound::step(std::span<const float> merged, AnchorView from) cons
   Pass pass(optimizer_, from, *spare_);
   for (std::size_t begin = 0; begin < merged.size(); begin += outer::Merger::largest_block)
     pass.take(merged.subspan(begin, std::min(outer::Merger::largest_block, merged.size() - begin)));
-  return pass.finish();
+  auto next = pass.finish();
+  next.merged_norm = outer::norm(merged);
+  return next;
 }
 
 }  // namespace Atoll::federation

@@ -63,6 +63,9 @@ OwnPath::Rest OwnPath::behind(const store::Values& anchor, std::uint64_t from, s
   Rest rest{anchor, 0, held->serial};
   if (held->serial != to) rest.tokens_lost = held->tokens - tokens_held(to);
   if (held->serial == from) return rest;
+  // What was merged before the parameters last became an anchor cannot be given back.
+  if (const auto* had = find(from); had && held->tokens < had->tokens && held->tokens < dropped_at_)
+    rest.tokens_lost += std::min(had->tokens, dropped_at_) - held->tokens;
 
   const auto back = chain(from), forth = chain(held->serial);
   const auto in = [](const auto& chain, const Mark* mark) { return std::ranges::find(chain, mark) != chain.end(); };
@@ -82,7 +85,7 @@ std::uint64_t OwnPath::tokens_behind(std::uint64_t serial) const {
 
 std::uint64_t OwnPath::steps_behind(std::uint64_t serial) const {
   const auto* at = find(serial);
-  return steps_ - (at ? at->steps : 0);
+  return steps_ - std::max(steps_dropped_at_, at ? at->steps : 0);
 }
 
 void OwnPath::follow(std::uint64_t to, std::uint64_t begins) {
@@ -102,6 +105,7 @@ void OwnPath::restart(std::uint64_t serial) {
     marks_.insert(place, {serial, follows, steps_, tokens_, nullptr});
   }
   dropped_at_ = tokens_;
+  steps_dropped_at_ = steps_;
 }
 
 // So many tokens a line that holds `to` has at least: those up to the last mark that is no newer.

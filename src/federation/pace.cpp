@@ -5,10 +5,7 @@
 namespace Atoll::federation {
 
 void StepClock::stepped(std::uint64_t steps, Seconds now) {
-  if (last_ && steps > 0 && now > *last_) {
-    const auto sample = (now - *last_) / static_cast<double>(steps);
-    average_.add(step() ? std::min(sample, 4 * *step()) : sample);
-  }
+  if (last_ && steps > 0 && now > *last_) average_.add((now - *last_) / static_cast<double>(steps));
   last_ = now;
 }
 

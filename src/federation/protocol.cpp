@@ -22,10 +22,14 @@ Protocol::Protocol(ProtocolConfig config, std::vector<FragmentState> fragments)
                "an offer is answered before the next one");
   for (auto& s : fragments_) {  // the path begins with this start
     s.path = OwnPath(s.newest_serial(config_.self));
-    s.path.walked(s.steps_since, s.tokens_since);
-    if (!s.outstanding) continue;
-    s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
-    if (!s.outstanding->start) s.outstanding->start = start_of(s);
+    const auto offered = s.outstanding ? s.outstanding->tokens : 0, of_steps = s.outstanding ? s.outstanding->steps : 0;
+    s.path.walked(of_steps, offered);
+    if (s.outstanding) {
+      s.path.mark(s.outstanding->serial, s.newest_serial(config_.self), s.outstanding->gradient);
+      if (!s.outstanding->start) s.outstanding->start = start_of(s);
+    }
+    s.path.walked(s.steps_since - std::min(s.steps_since, of_steps),
+                  s.tokens_since - std::min(s.tokens_since, offered));
   }
 }
 
@@ -104,20 +108,6 @@ bool Protocol::may_offer(FragmentId f) const {
   return !joining() && !closed(f) && !state(f).outstanding && state(f).tokens_since > 0;
 }
 
-void Protocol::discard_progress() {
-  for (std::uint32_t f = 0; f < fragments_.size(); ++f) discard({f}, "not_finite");
-}
-
-void Protocol::discard(FragmentId f, const std::string& reason) {
-  auto& s = state(f);
-  const auto newest = s.newest_serial(config_.self);
-  note_lost(f, s.path.tokens_behind(newest), reason);
-  s.path.restart(newest);
-  s.steps_since = s.tokens_since = 0;
-  s.outstanding.reset();
-  adoptions_.push_back({f, s.version, s.anchor, nullptr, newest, newest, false});
-}
-
 // ---- the world
 
 void Protocol::observe(SiteId site, bool alive, Incarnation incarnation, Seconds now) {
@@ -169,38 +159,6 @@ void Protocol::tick(Seconds now) {
   }
 }
 
-void Protocol::leave() {
-  for (const auto site : live_peers()) send(site, letter(LetterKind::leave));
-}
-
-Letter Protocol::letter(LetterKind kind) const {
-  Letter out;
-  out.kind = kind;
-  out.federation = config_.federation;
-  out.configuration = config_.configuration;
-  out.site = config_.self;
-  out.incarnation = config_.incarnation;
-  return out;
-}
-
-void Protocol::send_status(SiteId to) {
-  auto out = letter(LetterKind::status);
-  const auto& at = peers_[to.value].at;
-  for (std::size_t f = 0; f < fragments_.size(); ++f) {
-    auto& status = out.fragments.emplace_back(fragments_[f].status());
-    const auto there = at.empty() ? std::nullopt : fragments_[f].digest_at(at[f]);
-    if (!there) continue;
-    status.receiver_version = at[f];
-    status.receiver_anchor = *there;
-  }
-  out.inner_step = inner_steps_;
-  if (clock_.step()) out.step_micros = static_cast<std::uint64_t>(clock_.step()->count() * 1e6);
-  out.finished = finished();
-  out.ready = begun_ && !joining();
-  out.joining = joining();
-  send(to, std::move(out));
-}
-
 // The first gate that a letter fails, or nothing. Everything that indexes or computes later is checked here.
 std::string Protocol::gate(const Letter& in) const {
   if (in.federation != config_.federation) return "other_federation";
@@ -244,6 +202,7 @@ void Protocol::receive(const Letter& in, Seconds now) {
       return receive_refusal(in);
     case LetterKind::leave:
       peers_[in.site.value].left = in.incarnation;
+      if (joining_ && joining_->donor == in.site) joining_.reset();
       return note("site_left", {{"site", name_of(in.site)}});
   }
 }

@@ -13,6 +13,7 @@ namespace Atoll::federation {
 /// Any thread.
 class SpareValues : public std::enable_shared_from_this<SpareValues> {
  public:
+  SpareValues() { spare_.reserve(limit + 1); }
   /// `size` values of any content.
   [[nodiscard]] std::shared_ptr<std::vector<float>> take(std::size_t size);
 

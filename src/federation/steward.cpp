@@ -10,9 +10,14 @@ namespace Atoll::federation {
 using store::Letter;
 
 bool Protocol::may_be_steward(SiteId site) const {
-  if (site == config_.self) return begun_ && !joining();
+  if (site == config_.self) return begun_ && !joining() && heard_since_join();
   const auto& peer = peers_[site.value];
   return peer.alive && peer.left != peer.incarnation && peer.status && peer.status->ready;
+}
+
+// While a site took over a model others did its duty. Before it merges again it must know what they have committed.
+bool Protocol::heard_since_join() const {
+  return std::ranges::all_of(live_peers(), [&](SiteId site) { return peers_[site.value].heard_since_join; });
 }
 
 SiteId Protocol::steward(FragmentId f) const {
@@ -93,7 +98,7 @@ bool Protocol::set_aside(FragmentId f, const Offers& offers, const NextAnchor& m
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!std::isfinite(made.norms[i]))
       out.emplace_back(offers[i]->site, "not_finite");
-    else if (!round.norms.allows(made.norms[i], offers[i]->steps, config_.norm_factor))
+    else if (!round.norms.allows(made.norms[i], offers[i]->inner_step, config_.norm_factor))
       out.emplace_back(offers[i]->site, "norm");
   if (out.empty() && !made.finite)
     out.emplace_back(offers[static_cast<std::size_t>(std::ranges::max_element(made.norms) - made.norms.begin())]->site,

@@ -14,7 +14,8 @@ namespace {
 
 Contributors contributors(std::span<const std::span<const float>> gradients, std::span<const float> weights) {
   ATOLL_EXPECT(!gradients.empty() && gradients.size() == weights.size(), "one weight per gradient");
-  Contributors found{{}, {}, {}, gradients.front().size()};
+  Contributors found;
+  found.size = gradients.front().size();
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     ATOLL_EXPECT(gradients[g].size() == found.size && weights[g] >= 0, "gradient " + std::to_string(g));
     if (weights[g] == 0) continue;
@@ -38,9 +39,10 @@ void by_blocks(std::size_t begin, std::size_t end, const MergeRange& rule, const
   }
 }
 
-void in_blocks(std::span<const float> values, const Merger::Sink& sink) {
-  for (std::size_t i = 0; i < values.size(); i += Merger::largest_block)
-    sink(values.subspan(i, std::min(Merger::largest_block, values.size() - i)));
+void in_blocks(std::span<const float> merged, Contributors& from, const Merger::Sink& sink) {
+  from.merged_squares += square_sum(merged);
+  for (std::size_t i = 0; i < merged.size(); i += Merger::largest_block)
+    sink(merged.subspan(i, std::min(Merger::largest_block, merged.size() - i)));
 }
 
 void mean_blocks(std::size_t begin, std::size_t end, Contributors& from, const Merger::Sink& sink) {
@@ -56,8 +58,7 @@ void radial_blocks(Contributors& from, std::span<const Segment> segments, const 
     ATOLL_EXPECT(segment.offset >= done && segment.offset + segment.count <= from.size, "segments out of order");
     mean_blocks(done, segment.offset, from, sink);
     matrix.resize(segment.count);
-    merge_radial(matrix, from, segment.offset);
-    in_blocks(matrix, sink);
+    merge_radial(matrix, from, segment.offset, sink);
     done = segment.offset + segment.count;
   }
   mean_blocks(done, from.size, from, sink);
@@ -65,10 +66,13 @@ void radial_blocks(Contributors& from, std::span<const Segment> segments, const 
 
 void robust_blocks(const Merger& merger, Contributors& from, const Merger::Sink& sink) {
   for (std::size_t k = 0; k < from.count(); ++k) from.squares[k] = square_sum({from.values[k], from.size});
-  if (merger.rule == MergeRule::krum) return in_blocks({from.values[krum(from, merger.faulty)], from.size}, sink);
+  if (merger.rule == MergeRule::krum) return in_blocks({from.values[krum(from, merger.faulty)], from.size}, from, sink);
   const auto rule = [&](std::span<float> merged, std::size_t begin) {
-    if (merger.rule == MergeRule::median) return merge_median(merged, from, begin);
-    merge_trimmed(merged, from, begin, merger.faulty);
+    if (merger.rule == MergeRule::median)
+      merge_median(merged, from, begin);
+    else
+      merge_trimmed(merged, from, begin, merger.faulty);
+    from.merged_squares += square_sum(merged);
   };
   by_blocks(0, from.size, rule, sink);
 }
@@ -119,9 +123,8 @@ std::vector<float> Merger::merge(std::span<const std::span<const float>> gradien
   return merged;
 }
 
-std::vector<double> Merger::merge_blocks(std::span<const std::span<const float>> gradients,
-                                         std::span<const float> weights, std::span<const Segment> segments,
-                                         const Sink& sink) const {
+MergeNorms Merger::merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
+                                std::span<const Segment> segments, const Sink& sink) const {
   auto from = contributors(gradients, weights);
   if (rule == MergeRule::mean || (rule == MergeRule::radial_directional && from.count() == 1))
     mean_blocks(0, from.size, from, sink);
@@ -129,10 +132,10 @@ std::vector<double> Merger::merge_blocks(std::span<const std::span<const float>>
     radial_blocks(from, segments, sink);
   else
     robust_blocks(*this, from, sink);
-  std::vector<double> norms(gradients.size(), 0.0);
+  MergeNorms norms{std::sqrt(from.merged_squares), std::vector<double>(gradients.size(), 0.0)};
   std::size_t k = 0;
   for (std::size_t g = 0; g < gradients.size(); ++g)
-    if (weights[g] != 0) norms[g] = std::sqrt(from.squares[k++]);
+    if (weights[g] != 0) norms.gradients[g] = std::sqrt(from.squares[k++]);
   return norms;
 }
 

@@ -14,6 +14,7 @@ struct Contributors {
   std::vector<const float*> values;
   std::vector<float> weights;
   std::vector<double> squares;  ///< sum of squares of each, as far as they were read
+  double merged_squares = 0;    ///< of the merged values so far
   std::size_t size = 0;         ///< values of each
 
   [[nodiscard]] std::size_t count() const noexcept { return values.size(); }
@@ -22,7 +23,7 @@ struct Contributors {
 /// sum[i] = sum over the contributors of factors[k] * values[k][begin + i], fused, in the order of the list.
 void weighted_sum(std::span<float> sum, const Contributors& from, std::span<const float> factors, std::size_t begin);
 
-/// The weighted mean of values that fit one block, and their squares added to from.squares on the way.
+/// The weighted mean of values that fit one block, and on the way their squares added to from.squares, and its own.
 void mean_and_squares(std::span<float> mean, Contributors& from, std::size_t begin);
 
 /// square_sum() of the differences a[i] - b[i].
@@ -35,7 +36,9 @@ void mean_and_squares(std::span<float> mean, Contributors& from, std::size_t beg
 void merge_mean(std::span<float> merged, const Contributors& from, std::size_t begin);
 void merge_trimmed(std::span<float> merged, const Contributors& from, std::size_t begin, std::uint32_t faulty);
 void merge_median(std::span<float> merged, const Contributors& from, std::size_t begin);
-/// Also adds to from.squares.
-void merge_radial(std::span<float> merged, Contributors& from, std::size_t begin);
+
+/// Merges the matrix [begin, begin + matrix.size()) in the place `matrix` and gives it to the sink; adds to
+/// from.squares and from.merged_squares.
+void merge_radial(std::span<float> matrix, Contributors& from, std::size_t begin, const Merger::Sink& sink);
 
 }  // namespace Atoll::outer

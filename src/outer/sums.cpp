@@ -9,6 +9,7 @@
 #include "atoll/device/kernel.hpp"
 #include "atoll/device/session.hpp"
 #include "merge_rules.hpp"
+#include "squares.hpp"
 
 namespace Atoll::outer {
 
@@ -16,10 +17,8 @@ static_assert(Merger::largest_block == device::block_values, "norms are summed b
 
 namespace {
 
-constexpr std::size_t lane_count = 8;
-using Lanes = std::array<double, lane_count>;
-
 ATOLL_KERNEL void add_one(float* sum, float weight, const float* values, std::size_t count) {
+  ATOLL_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) sum[i] = std::fma(weight, values[i], sum[i]);
 }
 
@@ -27,47 +26,14 @@ ATOLL_KERNEL void add_one(float* sum, float weight, const float* values, std::si
 ATOLL_KERNEL void set_four(float* sum, const float* weights, const float* a, const float* b, const float* c,
                            const float* d, std::size_t count) {
   const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+  ATOLL_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i)
     sum[i] = std::fma(wd, d[i], std::fma(wc, c[i], std::fma(wb, b[i], std::fma(wa, a[i], 0.0F))));
 }
 
-// The same, and the squares of whole groups of lanes with it.
-ATOLL_KERNEL void set_four_and_squares(float* sum, const float* weights, const float* a, const float* b, const float* c,
-                                       const float* d, Lanes* lanes, std::size_t count) {
-  const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
-  double la[lane_count] = {}, lb[lane_count] = {}, lc[lane_count] = {}, ld[lane_count] = {};
-  for (std::size_t i = 0; i < count; i += lane_count) {
-    for (std::size_t lane = 0; lane < lane_count; ++lane) la[lane] += double{a[i + lane]} * double{a[i + lane]};
-    for (std::size_t lane = 0; lane < lane_count; ++lane) lb[lane] += double{b[i + lane]} * double{b[i + lane]};
-    for (std::size_t lane = 0; lane < lane_count; ++lane) lc[lane] += double{c[i + lane]} * double{c[i + lane]};
-    for (std::size_t lane = 0; lane < lane_count; ++lane) ld[lane] += double{d[i + lane]} * double{d[i + lane]};
-    for (std::size_t lane = 0; lane < lane_count; ++lane) {
-      const std::size_t j = i + lane;
-      sum[j] = std::fma(wd, d[j], std::fma(wc, c[j], std::fma(wb, b[j], std::fma(wa, a[j], 0.0F))));
-    }
-  }
-  for (std::size_t lane = 0; lane < lane_count; ++lane) {
-    lanes[0][lane] = la[lane];
-    lanes[1][lane] = lb[lane];
-    lanes[2][lane] = lc[lane];
-    lanes[3][lane] = ld[lane];
-  }
-}
-
-ATOLL_KERNEL void add_squares(double* lanes, const float* values, std::size_t count) {
-  double sums[lane_count] = {};
-  const std::size_t whole = count - count % lane_count;
-  for (std::size_t i = 0; i < whole; i += lane_count)
-    for (std::size_t lane = 0; lane < lane_count; ++lane) {
-      const double value = values[i + lane];
-      sums[lane] += value * value;
-    }
-  for (std::size_t i = whole; i < count; ++i) sums[i - whole] += double{values[i]} * double{values[i]};
-  for (std::size_t lane = 0; lane < lane_count; ++lane) lanes[lane] = sums[lane];
-}
-
 ATOLL_KERNEL void add_square_differences(double* lanes, const float* a, const float* b, std::size_t count) {
-  double sums[lane_count] = {};
+  double sums[lane_count];
+  for (std::size_t lane = 0; lane < lane_count; ++lane) sums[lane] = lanes[lane];
   const std::size_t whole = count - count % lane_count;
   for (std::size_t i = 0; i < whole; i += lane_count)
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
@@ -81,15 +47,18 @@ ATOLL_KERNEL void add_square_differences(double* lanes, const float* a, const fl
   for (std::size_t lane = 0; lane < lane_count; ++lane) lanes[lane] = sums[lane];
 }
 
-double tree_sum(const Lanes& l) {
-  return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+// Adds the upper half to the lower one until one lane is left.
+double tree_sum(Lanes lanes) {
+  for (std::size_t half = lane_count / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
 }
 
 template <class LanesOfBlock>
 double sum_of_blocks(std::size_t count, const LanesOfBlock& lanes_of_block) {
   double sum = 0;
   for (std::size_t begin = 0; begin < count; begin += device::block_values) {
-    Lanes lanes;
+    Lanes lanes{};
     lanes_of_block(lanes.data(), begin, std::min(device::block_values, count - begin));
     sum += tree_sum(lanes);
   }
@@ -135,15 +104,24 @@ double square_distance(std::span<const float> a, std::span<const float> b) {
 
 void mean_and_squares(std::span<float> mean, Contributors& from, std::size_t begin) {
   ATOLL_EXPECT(begin + mean.size() <= from.size && mean.size() <= device::block_values, "one block");
-  if (from.count() != 4 || mean.size() % lane_count != 0) {
-    for (std::size_t k = 0; k < from.count(); ++k) from.squares[k] += square_sum({from.values[k] + begin, mean.size()});
-    return weighted_sum(mean, from, from.weights, begin);
+  std::vector<Lanes> lanes(from.count() + 1, Lanes{});
+  std::size_t i = 0;
+  if (from.count() == 4) {
+    const std::array four{from.values[0] + begin, from.values[1] + begin, from.values[2] + begin,
+                          from.values[3] + begin};
+    i = mean.size() / piece_values * piece_values;
+    set_four_and_squares(mean.data(), from.weights.data(), four.data(), lanes.data(), i);
   }
-  std::array<Lanes, 4> lanes;
-  const auto& values = from.values;
-  set_four_and_squares(mean.data(), from.weights.data(), values[0] + begin, values[1] + begin, values[2] + begin,
-                       values[3] + begin, lanes.data(), mean.size());
-  for (std::size_t k = 0; k < lanes.size(); ++k) from.squares[k] += tree_sum(lanes[k]);
+  const std::size_t step = 4 * piece_values;
+  for (; i < mean.size(); i += step) {
+    const auto piece = mean.subspan(i, std::min(step, mean.size() - i));
+    for (std::size_t k = 0; k < from.count(); ++k)
+      add_squares(lanes[k].data(), from.values[k] + begin + i, piece.size());
+    weighted_sum(piece, from, from.weights, begin + i);
+    add_squares(lanes.back().data(), piece.data(), piece.size());
+  }
+  for (std::size_t k = 0; k < from.count(); ++k) from.squares[k] += tree_sum(lanes[k]);
+  from.merged_squares += tree_sum(lanes.back());
 }
 
 double norm(std::span<const float> values) {

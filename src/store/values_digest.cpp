@@ -1,4 +1,8 @@
+#if ATOLL_XXHASH_DISPATCH
+#include <xxh_x86dispatch.h>  // the same functions, for the widest vectors that the processor has
+#else
 #include <xxhash.h>
+#endif
 
 #include <bit>
 #include <memory>

@@ -82,7 +82,7 @@ TEST_F(FederationFileTest, WrongFilesAreRefusedWithWhyAndWhatToDo) {
   EXPECT_NE(refusal_of(changed("tokens = 1000", "tokens = 0")).find("federation.tokens is 0"), std::string::npos);
   EXPECT_NE(refusal_of(good + "[outer]\nalpha = 0.5\n").find("outer.mixing is rebase"), std::string::npos);
   EXPECT_NE(refusal_of(good + "[outer]\nmixing = stir\n").find("use one of blend, rebase"), std::string::npos);
-  EXPECT_NE(refusal_of(good + "[outer]\ninner_steps = 5\noverlap = 5\n").find("outer.overlap"), std::string::npos);
+  EXPECT_NE(refusal_of(good + "[outer]\ninner_steps = 5\noverlap = 6\n").find("outer.overlap"), std::string::npos);
 }
 
 TEST_F(FederationFileTest, NumbersOutOfRangeAreRefusedByName) {

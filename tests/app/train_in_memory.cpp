@@ -8,6 +8,7 @@
 #include "atoll/app/inner_loop.hpp"
 #include "atoll/data/token_file.hpp"
 #include "atoll/device/session.hpp"
+#include "atoll/federation/adoption_queue.hpp"
 #include "atoll/federation/protocol.hpp"
 
 namespace {
@@ -18,7 +19,24 @@ using federation::Protocol;
 struct Site {
   app::InnerLoop inner;
   Protocol protocol;
+  federation::AdoptionQueue adoptions;
+
+  void take_up(const std::vector<federation::Adoption>& ready) {
+    for (const auto& adoption : ready) inner.adopt(adoption);
+  }
 };
+
+// As app::OuterLoop between two inner steps.
+void offer_what_is_due(const app::FederationFile& federation, Site& site) {
+  const auto step = site.inner.steps();
+  site.take_up(site.adoptions.due(step));
+  for (std::uint32_t f = 0; f < federation.fragments; ++f) {
+    if (!federation.schedule.offers({f}, step)) continue;
+    site.take_up(site.adoptions.all({f}));
+    const auto serial = site.protocol.offer({f}, site.inner.fragment({f}), Seconds{0});
+    if (serial > 0) site.adoptions.offered({f}, step, serial);
+  }
+}
 
 Protocol protocol_for(const app::FederationFile& federation, app::InnerLoop& inner, SiteId self) {
   auto config = app::protocol_config(federation, inner.plan());
@@ -59,13 +77,12 @@ void train(const app::FederationFile& federation, std::vector<std::unique_ptr<Si
       site->inner.step(federation.learning_rate.at(site->protocol.progress_tokens()));
       site->protocol.stepped(site->inner.tokens_per_step(), Seconds{0});
     }
-    for (auto& site : sites)
-      for (std::uint32_t f = 0; f < federation.fragments; ++f)
-        if (federation.schedule.offers({f}, site->inner.steps()))
-          site->protocol.offer({f}, site->inner.fragment({f}), Seconds{0});
+    for (auto& site : sites) offer_what_is_due(federation, *site);
     carry_letters(sites);
-    for (auto& site : sites)
-      for (const auto& adoption : site->protocol.take_adoptions()) site->inner.adopt(adoption);
+    for (auto& site : sites) {
+      for (auto& adoption : site->protocol.take_adoptions()) site->adoptions.add(std::move(adoption));
+      site->take_up(site->adoptions.due(site->inner.steps()));
+    }
     print_commits(sites.front()->protocol);
   }
 }
@@ -82,7 +99,8 @@ int main(int argc, char** argv) {
   for (std::uint32_t i = 0; i < federation.sites.size(); ++i) {
     app::InnerLoop inner(federation, tokens, {i}, {}, [](std::span<float>) {});
     auto protocol = protocol_for(federation, inner, {i});
-    sites.push_back(std::make_unique<Site>(std::move(inner), std::move(protocol)));
+    sites.push_back(std::make_unique<Site>(
+        Site{std::move(inner), std::move(protocol), {federation.fragments, federation.schedule.overlap}}));
   }
   for (std::uint32_t a = 0; a < sites.size(); ++a)
     for (std::uint32_t b = 0; b < sites.size(); ++b)

@@ -26,7 +26,7 @@ INNER = [0.012, 0.008, 0.005, 0.003]        # of data parallel: inner rates
 FULL = [1, 0.7, 0.5, 0.3, 0.1]              # outer rates
 PRUNED = [0.7, 0.5, 0.3, 0.1]               # 1 is beaten in the cells that try it
 ASYNCHRONOUS = [0.7, 0.3, 0.1, 0.03]        # every offer is a step of its own
-DELAYED = [2, 1.4, 1, 0.7, 0.3, 0.1]        # N offers are a step
+DELAYED = [4, 2.8, 2, 1.4, 1, 0.7, 0.3, 0.1]        # N offers are a step
 WIDE = [0.7, 0.5, 0.3, 0.1, 0.03]
 
 

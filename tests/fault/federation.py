@@ -95,9 +95,8 @@ class Federation(unittest.TestCase):
         self.assertIn(letter.name, error)
         self.assertRegex(error, r"log.jsonl line \d+, commit of fragment 1 to version \d+")
 
-    def test_two_sites_equal_the_same_work_in_one_process_to_the_bit(self):
-        changes = {"federation": {"tokens": tokens_for(8), "quorum": 2}, "outer": {"wait_seconds": 60}}
-        alpha, beta = self.sites(changes)
+    def assert_equal_to_one_process(self, changes, options=()):
+        alpha, beta = self.sites(changes, options=options)
         for site in (alpha, beta):
             site.start()
         for site in (alpha, beta):
@@ -110,6 +109,23 @@ class Federation(unittest.TestCase):
         self.assertGreaterEqual(len(expected), 2 * 8)
         self.assertEqual(alpha.anchors(), expected)
         self.assertEqual(beta.anchors(), expected)
+        return alpha, beta
+
+    def test_two_sites_equal_the_same_work_in_one_process_to_the_bit(self):
+        self.assert_equal_to_one_process({"federation": {"tokens": tokens_for(8), "quorum": 2},
+                                          "outer": {"wait_seconds": 60}})
+
+    def test_streaming_with_other_methods_and_spread_stewards_equals_one_process_and_replays_to_the_bit(self):
+        outer = {"wait_seconds": 60, "overlap": 3, "method": "yogi", "learning_rate": 0.01,
+                 "merge": "radial_directional"}
+        federation = {"tokens": tokens_for(8), "quorum": 2, "stewardship": "spread"}
+        sites = self.assert_equal_to_one_process({"federation": federation, "outer": outer},
+                                                 ["--keep-letters", "all"])
+        for site in sites:
+            stewards = {event["steward"] for event in site.events("commit")}
+            self.assertEqual(stewards, {"alpha", "beta"})
+            status, _, error = site.replay()
+            self.assertEqual(status, 0, error)
 
     def test_a_connector_killed_in_the_middle_of_a_letter_stops_nobody(self):
         grace = 3

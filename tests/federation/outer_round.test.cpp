@@ -65,6 +65,7 @@ TEST_P(OuterRoundTest, EqualsMergeStepAndDigestOneAfterTheOther) {
     EXPECT_EQ(*follower.anchor, anchor_);
     EXPECT_EQ(*follower.state, state_);
     EXPECT_EQ(follower.digest, next.digest);
+    EXPECT_EQ(follower.merged_norm, outer::norm(merged));
   }
 }
 

@@ -40,10 +40,12 @@ TEST(Merge, NormIsOneFixedSumInFp64) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
   double sum = 0, exact = 0;
   for (std::size_t begin = 0; begin < values.size(); begin += device::block_values) {
-    double lanes[8] = {};
+    double lanes[16] = {};
     for (std::size_t i = begin; i < std::min(begin + device::block_values, values.size()); ++i)
-      lanes[i % 8] += double{values[i]} * double{values[i]};
-    sum += ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+      lanes[i % 16] += double{values[i]} * double{values[i]};
+    for (std::size_t half = 8; half > 0; half /= 2)
+      for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    sum += lanes[0];
   }
   for (const float value : values) exact += double{value} * double{value};
   EXPECT_EQ(norm(values), std::sqrt(sum));

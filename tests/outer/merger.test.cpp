@@ -54,14 +54,15 @@ TEST_P(Rule, NormsComeWithTheMerge) {
     Values weights(count, 1.0F / static_cast<float>(count));
     if (count > 1) weights[1] = 0;
     const auto segments = one_matrix(9001);
-    const auto norms = merger_.merge_blocks(gradients, weights, segments, [](auto) {});
+    const auto [merged_norm, norms] = merger_.merge_blocks(gradients, weights, segments, [](auto) {});
+    EXPECT_NEAR(merged_norm, norm(merged(merger_, offers, weights, segments)), 1e-9 * merged_norm);
     for (std::size_t k = 0; k < count; ++k)
       EXPECT_NEAR(norms[k], weights[k] > 0 ? norm(offers[k]) : 0.0, 1e-9 * norm(offers[k])) << count;
     if (merger_.rule == MergeRule::mean) {
       EXPECT_EQ(norms[0], norm(offers[0]));
     }
     offers[0][12345] = NAN;
-    EXPECT_FALSE(std::isfinite(merger_.merge_blocks(gradients, weights, segments, [](auto) {})[0]));
+    EXPECT_FALSE(std::isfinite(merger_.merge_blocks(gradients, weights, segments, [](auto) {}).gradients[0]));
   }
 }
 

@@ -122,7 +122,7 @@ void World::adopt(std::uint32_t i, const PendingAdoption& pending) {
     throw Broken(std::format("site{} fragment {}: {} tokens are lost, and {} are said to be", i, f.value,
                              lost * tokens_per_step, noted));
   noted -= lost * tokens_per_step;
-  if (pending.had_history) counts_.steps_dropped += lost;
+  if (pending.had_history && plan_.protocol.keeps_progress) counts_.steps_dropped += lost;
 }
 
 void World::checkpoint(std::uint32_t i) {
@@ -151,9 +151,7 @@ void World::examine(std::uint32_t i) {
   examine_notes(i, notes, adoptions);
   take_adoptions(i, std::move(adoptions));
   const auto changes = compare(i, held);
-  if (changes.back && !changes.switched && plan_.never_back)
-    throw Broken(std::format("site{} goes back on its own branch", i));
-  counts_.back += changes.back && !changes.switched;
+  if (changes.back && !changes.switched) throw Broken(std::format("site{} goes back on its own branch", i));
   if (changes.back || changes.switched) weigh(i, held);
   dispatch(i);
 }

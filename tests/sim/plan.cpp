@@ -100,7 +100,6 @@ std::string Reduction::options() const {
     text += std::format("{}{}", text.ends_with(' ') ? "" : ",", name_of(disturbance));
   if (sites) text += std::format(" --sites {}", *sites);
   if (until) text += std::format(" --until {}", *until);
-  if (strict) text += " --strict";
   return text;
 }
 
@@ -171,6 +170,13 @@ void Plan::plan_variants() {
   if (draw.chance(0.3)) protocol.grace.slack_share = draw.real(0.2, 1);
   if (draw.chance(0.3)) protocol.stewardship = Stewardship::spread;
   protocol.norm_factor = draw.chance(0.7) ? 0 : draw.chance(0.5) ? 30 : 4;
+  if (draw.chance(0.2)) {
+    using enum outer::OuterMethod;
+    constexpr std::array methods{sgd, delayed_nesterov, adam, yogi, adagrad};
+    protocol.outer.method = methods[draw.whole(0, methods.size() - 1)];
+    protocol.outer.delay = static_cast<std::uint32_t>(draw.whole(1, 4));
+  }
+  if (draw.chance(0.2)) protocol.merger.rule = outer::MergeRule::radial_directional;
   const auto way = draw.real(0, 1);
   if (way < 0.35) {
     protocol.staleness = draw.whole(1, 3);
@@ -220,8 +226,6 @@ void Plan::plan_faults(std::uint32_t count) {
 }
 
 void Plan::reduce(const Reduction& reduction) {
-  never_back |= reduction.strict;
-  all_explained |= reduction.strict;
   if (reduction.sites && *reduction.sites < sites.size()) {
     const auto count = *reduction.sites;
     std::vector<PairPlan> kept(std::size_t{count} * count);

@@ -52,7 +52,6 @@ struct Reduction {
   std::set<Disturbance> without;
   std::optional<std::uint32_t> sites;  ///< the first ones only
   std::optional<double> until;         ///< earlier end of the faults [s]
-  bool strict = false;                 ///< fail where the protocol is known not to hold yet: see Plan
   /// As options of the program; empty for the whole.
   [[nodiscard]] std::string options() const;
 };
@@ -85,10 +84,8 @@ struct Plan {
   double checkpoint_every = 0;
   double linger = 60;  ///< [s] that a finished island serves the others at most
   double loss = 0, duplication = 0, reordering = 0, flips = 0;  ///< share of the letters
-  bool never_back = true;      ///< an older version of the own branch fails, too; without it, it is counted
-  bool all_explained = false;  ///< a step that is lost without a note "tokens_lost" fails, too
-  double round_time = 0;       ///< [s] that a round takes at most when nothing is broken
-  double time_limit = 0;       ///< [s] after the last fault until all must be one
+  double round_time = 0;  ///< [s] that a round takes at most when nothing is broken
+  double time_limit = 0;  ///< [s] after the last fault until all must be one
 
   [[nodiscard]] Dice dice(std::uint64_t purpose, std::uint64_t index) const { return Dice::of(seed, purpose, index); }
   [[nodiscard]] std::uint32_t site_count() const { return static_cast<std::uint32_t>(sites.size()); }

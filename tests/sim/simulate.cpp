@@ -230,7 +230,6 @@ Reduction reduction_of(const boost::program_options::variables_map& given) {
         if (name_of(static_cast<Disturbance>(number)) == part)
           reduction.without.insert(static_cast<Disturbance>(number));
   if (given.contains("sites")) reduction.sites = given["sites"].as<std::uint32_t>();
-  reduction.strict = given.contains("strict");
   if (given.contains("until")) reduction.until = given["until"].as<double>();
   return reduction;
 }
@@ -253,7 +252,6 @@ int main(int argc, char** argv) {
       "without", po::value<std::string>(), "of every seed without these disturbances: loss,skew")(
       "sites", po::value<std::uint32_t>(), "of every seed only so many sites")(
       "until", po::value<double>(), "of every seed only the time until then [s of simulated time]")(
-      "strict", "fail also where a site goes back on its own branch, or a step is lost without a reason")(
       "plant", "with a defect that shows when a clock jumped and then a site died")(
       "check-shrinker", "plant the defect, and see that failing schedules shrink to these two faults");
   po::variables_map given;

@@ -43,11 +43,10 @@ std::string Summary::table(double seconds) const {
       std::format("\n  letters      {} carried, {} lost, {} carried again, {} overtaken, {} refused for flipped bits",
                   sum.letters, sum.lost, sum.duplicated, sum.reordered, sum.flipped);
   text += std::format(
-      "\n  training     {} events, {} inner steps, {} commits, {} branch changes, {} times back, {} steps dropped "
-      "unmerged",
-      sum.events, sum.steps, sum.commits, sum.joins, sum.back, sum.steps_dropped);
-  text += std::format("\n  not merged   {} steps in branches that were given up, {} without a reason",
-                      sum.steps_of_lighter, sum.steps_unexplained);
+      "\n  training     {} events, {} inner steps, {} commits, {} branch changes, {} steps dropped where "
+      "progress is kept",
+      sum.events, sum.steps, sum.commits, sum.joins, sum.steps_dropped);
+  text += std::format("\n  not merged   {} steps in branches that were given up", sum.steps_of_lighter);
   return text + std::format("\n  agreement    slowest {:.1f} s (seed {}), {:.1f} rounds (seed {})\n", slowest_seconds,
                             slowest_seed, slowest_rounds, most_rounds_seed);
 }

@@ -16,8 +16,7 @@ constexpr double stall_limit = 120;
 Counts& Counts::operator+=(const Counts& other) {
   for (const auto member :
        {&Counts::events, &Counts::letters, &Counts::commits, &Counts::joins, &Counts::steps, &Counts::steps_dropped,
-        &Counts::back, &Counts::steps_of_lighter, &Counts::steps_unexplained, &Counts::lost, &Counts::duplicated,
-        &Counts::reordered, &Counts::flipped})
+        &Counts::steps_of_lighter, &Counts::lost, &Counts::duplicated, &Counts::reordered, &Counts::flipped})
     this->*member += other.*member;
   for (std::size_t kind = 0; kind < fault_kinds; ++kind) faults[kind] += other.faults[kind];
   return *this;
@@ -37,7 +36,7 @@ World::World(Plan plan, Trace trace, Defect defect)
   for (std::uint32_t f = 0; f < plan_.fragments; ++f) {
     std::vector<float> values(dice.whole(3, 5));
     for (auto& value : values) value = static_cast<float>(dice.real(-1, 1));
-    first.fragments.push_back(FragmentState::initial(values));
+    first.fragments.push_back(FragmentState::initial(values, plan_.protocol.outer.slots()));
     first.parameters.push_back(std::move(values));
     ledger_.begin({f}, first.fragments.back());
   }

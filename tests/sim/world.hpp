@@ -23,10 +23,10 @@ namespace Atoll::federation::sim {
 /// Counted over a run, for the summary. Only numbers: it is sent between processes as it is.
 struct Counts {
   /// steps_dropped: made by a start of a site with history, then replaced though no anchor holds them.
-  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0, back = 0;
+  std::uint64_t events = 0, letters = 0, commits = 0, joins = 0, steps = 0, steps_dropped = 0;
   /// At the end neither merged nor kept, by fragment: steps of a branch that was given up, and those that no note
   /// explains.
-  std::uint64_t steps_of_lighter = 0, steps_unexplained = 0;
+  std::uint64_t steps_of_lighter = 0;
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, flipped = 0;
   std::array<std::uint64_t, fault_kinds> faults{};  ///< that met a site in a state in which it could happen
   double seconds_to_agree = 0, rounds_to_agree = 0;
@@ -191,6 +191,7 @@ class World {
   void check_agreement();
   void check_end();
   void settle_accounts();
+  [[nodiscard]] static const OutstandingOffer* outstanding(const Site& site, FragmentId f);
   void leave_for_good(std::uint32_t i);
   [[nodiscard]] bool agree() const;
   [[nodiscard]] bool one_branch() const;

@@ -40,6 +40,7 @@ struct FederationFile {
   StepRule steps = StepRule::fixed;
   outer::Mixing mixing = outer::Mixing::rebase;
   float alpha = 0;
+  double slowest_link = 8;  ///< [Mbit/s] that every link carries at least
   Seconds wait{0};  ///< how long a round's end may hold up the inner steps for its commit
 
   federation::ProtocolConfig protocol;  ///< without self and incarnation

@@ -41,7 +41,7 @@ class OuterLoop {
   federation::Gateway& gateway_;
   std::set<FragmentId> due_;  ///< for an offer, but the gateway was busy
   federation::AdoptionQueue adoptions_;
-  std::vector<std::uint64_t> last_due_;  ///< by fragment: inner step of its last offer
+  std::vector<std::optional<std::uint64_t>> last_due_;  ///< by fragment: inner step of its last offer
   std::uint64_t local_steps_ = 0;        ///< between two of them, where steps are dynamic
   std::uint64_t untold_steps_ = 0;
   double progress_tokens_ = 0;

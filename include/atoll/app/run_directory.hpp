@@ -5,11 +5,12 @@
 #include <string>
 
 #include "atoll/app/folder_lock.hpp"
+#include "atoll/core/quantities.hpp"
 
 namespace Atoll::app {
 
-/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, letters/,
-/// DONE. Held by one island at a time.
+/// One site's folder of one run: log.jsonl, federation.ini.resolved, checkpoints/, letters/, last_start, DONE. Held by
+/// one island at a time.
 class RunDirectory {
  public:
   enum class Opening { fresh, resume };
@@ -20,6 +21,10 @@ class RunDirectory {
   [[nodiscard]] std::filesystem::path log() const { return folder_ / "log.jsonl"; }
   [[nodiscard]] std::filesystem::path letters() const { return folder_ / "letters"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+
+  static constexpr const char* start_file = "last_start";
+  /// The incarnation of the latest start of this run, 0 for none.
+  [[nodiscard]] Incarnation last_start() const;
 
   /// Leaves a text in the folder: written aside and renamed. @throws SystemError
   void leave(const std::string& name, const std::string& text) const;

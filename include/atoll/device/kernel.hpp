@@ -7,3 +7,10 @@
 #else
 #define ATOLL_KERNEL
 #endif
+
+/// Before a loop of a kernel: no iteration reads what another one writes.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ATOLL_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define ATOLL_INDEPENDENT
+#endif

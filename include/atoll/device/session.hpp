@@ -17,7 +17,7 @@ class Session {
 };
 
 /// Values that one call of a for_blocks() body covers at most [values].
-inline constexpr std::size_t block_values = 16384;
+inline constexpr std::size_t block_values = 32768;
 
 /// Calls body(begin, end) for consecutive blocks that cover 0..count-1, in Kokkos' host space with one thread: the
 /// gateway's background arithmetic must not take cores from the inner steps. Blocks are independent of one another, so

@@ -19,6 +19,7 @@ struct OutstandingOffer {
   Version base = 0;
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;
+  std::uint64_t work_steps = 0;  ///< inner steps that it holds, also those that do not count in `steps`
   store::Values gradient;    ///< anchor - parameters, when the offer was taken
   store::Values parameters;  ///< the site's parameters then, moved along with every anchor that came since
   store::Values start;       ///< what the site went on from: `parameters`, or what they were replaced by

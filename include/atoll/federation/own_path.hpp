@@ -36,7 +36,7 @@ class OwnPath {
   [[nodiscard]] Rest behind(const store::Values& anchor, std::uint64_t from, std::uint64_t to) const;
   /// Tokens walked behind mark `serial` and not dropped before.
   [[nodiscard]] std::uint64_t tokens_behind(std::uint64_t serial) const;
-  /// Inner steps walked behind mark `serial`.
+  /// Inner steps walked behind mark `serial` and not dropped before.
   [[nodiscard]] std::uint64_t steps_behind(std::uint64_t serial) const;
 
   /// The parameters went over to a line that holds `to`; what it lacks begins at mark `begins`.
@@ -65,7 +65,7 @@ class OwnPath {
 
   std::vector<Mark> marks_;  ///< ordered by serial; never empty
   std::uint64_t steps_ = 0, tokens_ = 0;
-  std::uint64_t dropped_at_ = 0;  ///< tokens walked when the parameters last became an anchor
+  std::uint64_t dropped_at_ = 0, steps_dropped_at_ = 0;  ///< walked when the parameters last became an anchor
 };
 
 }  // namespace Atoll::federation

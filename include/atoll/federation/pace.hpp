@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -7,10 +8,13 @@
 
 namespace Atoll::federation {
 
-/// Exponential moving average of a duration; the first sample counts whole.
+/// Exponential moving average of a duration; the first sample counts whole, a later one is cut at four means: a pause is
+/// no slowness.
 class MovingAverage {
  public:
-  void add(Seconds sample) { mean_ = mean_ ? *mean_ + share * (sample - *mean_) : sample; }
+  void add(Seconds sample) {
+    mean_ = mean_ ? *mean_ + share * (std::min(sample, 4 * *mean_) - *mean_) : sample;
+  }
   [[nodiscard]] std::optional<Seconds> mean() const noexcept { return mean_; }
 
  private:
@@ -18,7 +22,7 @@ class MovingAverage {
   std::optional<Seconds> mean_;
 };
 
-/// Mean time of the own inner steps. Pauses (an evaluation, a checkpoint) hardly count: a sample is cut at four means.
+/// Mean time of the own inner steps. Pauses (an evaluation, a checkpoint) hardly count.
 class StepClock {
  public:
   /// `steps` inner steps have been made since the last call.

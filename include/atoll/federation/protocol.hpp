@@ -109,7 +109,8 @@ class Protocol {
   /// `steps` inner steps of `tokens` tokens each were made.
   void stepped(std::uint64_t tokens, Seconds now, std::uint64_t steps = 1);
   /// Fragment is due: `parameters` are its values now. Nothing happens while may_offer() is false.
-  void offer(FragmentId fragment, store::Values parameters, Seconds now);
+  /// The result is the offer's serial, or 0 when nothing was offered.
+  std::uint64_t offer(FragmentId fragment, store::Values parameters, Seconds now);
   [[nodiscard]] bool may_offer(FragmentId fragment) const;
   /// The own parameters became unusable (not finite): take the anchors again.
   void discard_progress();
@@ -162,7 +163,8 @@ class Protocol {
     std::optional<store::Letter> status;
     std::vector<Version> at;  ///< by fragment: the newest version that it is known to hold; empty: nothing is known
     bool heard = false;       ///< this incarnation has told its status before
-    bool finished = false;    ///< it said so, and is not forgotten when the link breaks
+    bool heard_since_join = true;  ///< it has told its status since we took over a model
+    bool finished = false;         ///< it said so, and is not forgotten when the link breaks
     std::optional<Seconds> ahead_since;
     MovingAverage transfer;  ///< from a commit of ours until it said that it has it
   };
@@ -191,7 +193,6 @@ class Protocol {
   [[nodiscard]] FragmentState& state(FragmentId f) { return fragments_.at(f.value); }
   [[nodiscard]] const FragmentState& state(FragmentId f) const { return fragments_.at(f.value); }
   [[nodiscard]] std::string name_of(SiteId site) const { return config_.sites.at(site.value); }
-  [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
   void send(SiteId to, store::Letter letter) { sends_.push_back({to, std::move(letter)}); }
 
   // notes.cpp: what goes to the event log
@@ -204,27 +205,35 @@ class Protocol {
   void note_lost(FragmentId f, std::uint64_t tokens, const std::string& reason);
   void refuse(const store::Letter& letter, const std::string& reason);
 
+  // letters.cpp: what it writes
+  [[nodiscard]] store::Letter letter(store::LetterKind kind) const;
+  [[nodiscard]] store::Letter commit_letter(FragmentId f, const Offers& offers, std::span<const float> shares,
+                                            const NextAnchor& made) const;
+  void send_offer(FragmentId f, Seconds now);
+  void send_status(SiteId to);
+  void refuse_work(const store::Letter& offer);
+
   // protocol.cpp: membership, gates
   [[nodiscard]] std::string gate(const store::Letter& letter) const;
-  void discard(FragmentId f, const std::string& reason);
-  void send_status(SiteId to);
   void note_version(SiteId site, FragmentId f, Version version, Seconds now);
   [[nodiscard]] Version version_of(SiteId site, FragmentId f) const;
 
   // round.cpp: one round of a fragment
-  void send_offer(FragmentId f, Seconds now);
   void receive_offer(const store::Letter& letter);
   void merge_if_ready(FragmentId f, Seconds now);
   void merge(FragmentId f, const Offers& offers, Seconds now);
   void receive_commit(const store::Letter& letter, Seconds now);
-  void refuse_work(const store::Letter& offer);
-  void receive_refusal(const store::Letter& letter);
+
+  // own_work.cpp: what becomes of this site's own work
   void advance(FragmentId f, FragmentState next, Line line, Progress progress);
   void go_on_from_start(FragmentId f);
   [[nodiscard]] store::Values start_of(const FragmentState& s) const;
+  void receive_refusal(const store::Letter& letter);
+  void discard(FragmentId f, const std::string& reason);
 
   // steward.cpp: who merges, what and when
   [[nodiscard]] bool may_be_steward(SiteId site) const;
+  [[nodiscard]] bool heard_since_join() const;
   [[nodiscard]] bool expected(SiteId site, FragmentId f) const;
   [[nodiscard]] std::string obstacle(const store::Letter& offer) const;
   [[nodiscard]] Offers usable_offers(FragmentId f) const;

@@ -34,11 +34,18 @@ enum class WeightRule {
 /// True when no value is infinite or NaN.
 [[nodiscard]] bool all_finite(std::span<const float> values);
 
-/// Sum of squares in fp64, in one fixed order on every site: value i of each block of 16384 goes to lane i mod 8, the
+/// Sum of squares in fp64, in one fixed order on every site: value i of each block of 32768 goes to lane i mod 16, the
 /// lanes are added in a tree, the blocks in order. A float's square is exact in fp64, so only the additions round.
 [[nodiscard]] double square_sum(std::span<const float> values);
 /// L2 norm in fp64, the root of square_sum(); finite exactly when all values are.
 [[nodiscard]] double norm(std::span<const float> values);
+
+/// L2 norms in fp64 that a merge finds on its way, equal to norm() but for the last bits. Where a value is not finite,
+/// the norm is not.
+struct MergeNorms {
+  double merged = 0;
+  std::vector<double> gradients;  ///< 0 for a gradient of weight 0
+};
 
 /// How the offers of one fragment become one merged pseudo-gradient.
 enum class MergeRule {
@@ -74,11 +81,10 @@ struct Merger {
 
   /// Takes consecutive blocks of the merged values, from the first value to the last; a block is valid during the call.
   using Sink = std::function<void(std::span<const float> block)>;
-  static constexpr std::size_t largest_block = 16384;  ///< [values]
+  static constexpr std::size_t largest_block = 32768;  ///< [values]
   /// The same values without a place for all of them.
-  /// @return the L2 norm of each gradient in fp64, 0 for weight 0; equal to norm() but for the last bits
-  std::vector<double> merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
-                                   std::span<const Segment> segments, const Sink& sink) const;
+  MergeNorms merge_blocks(std::span<const std::span<const float>> gradients, std::span<const float> weights,
+                          std::span<const Segment> segments, const Sink& sink) const;
 };
 
 }  // namespace Atoll::outer

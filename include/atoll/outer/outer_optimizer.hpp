@@ -18,6 +18,13 @@ enum class OuterMethod {
   adagrad,
 };
 
+/// Values of an anchor and the optimizer's state that belong to them, seen in a larger state.
+struct AnchorValues {
+  std::span<const float> anchor;
+  std::span<const float> state;  ///< begins with the first slot of the first value
+  std::size_t stride = 0;        ///< from a slot to the next [values]
+};
+
 /// Turns a merged pseudo-gradient g (a descent step subtracts it) into the next anchor. A value; local, any thread.
 ///
 /// Every value of anchor and state is one fixed sequence of fp32 operations, each rounded once, so equal inputs give
@@ -54,6 +61,11 @@ struct OuterOptimizer {
   /// @param state  [slots() * anchor.size()], slot after slot
   /// @pre gradient.size() == anchor.size(), delay > 0
   void step(std::span<float> anchor, std::span<float> state, std::span<const float> gradient, Version version) const;
+
+  /// The same from `old` into `anchor` and `state`, which are the places of the old values or lie wholly elsewhere.
+  /// @return whether all new values are finite (given that the old ones are)
+  bool step(const AnchorValues& old, std::span<float> anchor, std::span<float> state, std::span<const float> gradient,
+            Version version) const;
 
   /// @throws ConfigError  a constant outside its range
   void check() const;

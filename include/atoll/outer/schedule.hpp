@@ -11,7 +11,7 @@ namespace Atoll::outer {
 struct Schedule {
   std::uint64_t inner_steps = 20;  ///< H: inner steps of a round
   std::uint64_t fragments = 1;     ///< P
-  std::uint64_t overlap = 0;       ///< tau: inner steps between an offer and its commit; less than H
+  std::uint64_t overlap = 0;       ///< tau: inner steps between an offer and its commit; at most H
 
   /// True when `step` inner steps are done and fragment f is now due for an offer.
   [[nodiscard]] bool offers(FragmentId f, std::uint64_t step) const {

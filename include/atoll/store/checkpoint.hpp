@@ -35,12 +35,12 @@ struct OutstandingOffer {
 /// One fragment's side of the federation.
 struct FragmentCheckpoint {
   Version version = 0;
-  Digest anchor_digest;  ///< of anchor and momentum, as in FragmentStatus
+  Digest anchor_digest;  ///< of anchor and optimizer's state, as in FragmentStatus
   std::uint64_t tokens_merged = 0;
   std::uint64_t steps_since_base = 0;
   std::uint64_t tokens_since_base = 0;
   Values anchor;
-  Values momentum;
+  Values momentum;                                 ///< the outer optimizer's state, slot after slot
   Values residual;                                 ///< null: none
   std::vector<OfferRecord> merged;                 ///< the newest merged offer of each site
   std::vector<std::pair<Version, Digest>> recent;  ///< digests of recent anchors, oldest first

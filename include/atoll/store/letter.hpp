@@ -21,7 +21,7 @@ enum class LetterKind : std::uint32_t {
   offer = 2,   ///< one site's pseudo-gradient of one fragment
   commit = 3,  ///< the merged pseudo-gradient that makes version v - 1 into v
   snapshot_request = 4,
-  snapshot = 5,  ///< anchor and momentum of one fragment
+  snapshot = 5,  ///< anchor and outer optimizer's state of one fragment
   leave = 6,     ///< an orderly farewell
   refusal = 7,   ///< an offer was unfit to be merged: its site shall give up what it holds
 };
@@ -33,14 +33,14 @@ struct OfferRecord {
   std::uint64_t serial = 0;  ///< grows with every offer of a site, also over restarts
   std::uint64_t steps = 0;   ///< inner steps that the offer holds
   std::uint64_t tokens = 0;  ///< tokens that the offer holds
-  float weight = 0;          ///< share in the merge; the weights of a commit sum to 1
+  float weight = 0;          ///< share in the merge; those of a commit sum to 1, to less where one was late
   bool operator==(const OfferRecord&) const = default;
 };
 
 /// Where a site stands with one fragment.
 struct FragmentStatus {
   Version version = 0;
-  Digest anchor;                    ///< digest of the anchor and the momentum
+  Digest anchor;                    ///< digest of the anchor and the outer optimizer's state
   std::uint64_t tokens_merged = 0;  ///< tokens merged into the anchor since version 0: the weight of its history
   /// The digest that the sender's line has at the version where it believes the receiver to be; 0 and nothing: unknown.
   Version receiver_version = 0;
@@ -60,21 +60,21 @@ struct Letter {
   FragmentId fragment;              ///< all but status and leave
   Version version = 0;              ///< offer: base version; commit, snapshot: the version it leads to
   Digest parent;                    ///< offer: digest of the base; commit: digest before
-  Digest anchor;                    ///< commit, snapshot: digest of the new anchor and momentum
+  Digest anchor;                    ///< commit, snapshot: digest of the new anchor and optimizer state
   std::uint64_t serial = 0;         ///< offer, refusal
   std::uint64_t follows = 0;        ///< offer: newest serial of this site that the base holds
   std::uint64_t steps = 0;          ///< offer: inner steps since the base
   std::uint64_t tokens = 0;         ///< offer: tokens since the base; commit, snapshot: tokens merged since version 0
   std::vector<OfferRecord> offers;  ///< commit: what was merged; snapshot: the newest merged offer of each site
   std::vector<FragmentStatus> fragments;  ///< status: one per fragment
-  std::uint64_t inner_step = 0;           ///< status: the sender's own step count
+  std::uint64_t inner_step = 0;           ///< status: the sender's own step count; offer: steps whose work it holds
   std::uint64_t step_micros = 0;          ///< status: mean time of its inner steps [us]; 0: not known
   bool finished = false;                  ///< status: the sender has nothing left to train
   bool ready = false;                     ///< status: the sender may be steward: it has begun, and takes over no model
   bool joining = false;                   ///< status: the sender is taking over a model, and can give none
 
   Values values;    ///< offer, commit: pseudo-gradient; snapshot: anchor
-  Values momentum;  ///< snapshot: momentum of the outer optimizer
+  Values momentum;  ///< snapshot: the outer optimizer's state, slot after slot
 };
 
 /// The bytes are no letter that this program takes. what() says why; `reason()` is one word for counters.
