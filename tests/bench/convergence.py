@@ -168,28 +168,40 @@ def percent(value):
     return f"{value:+.1f} %"
 
 
-def table(cells, runs):
-    """The two tables of convergence.md as Markdown."""
-    base = statistics.mean(runs.losses(CELLS[0], best_rate(CELLS[0], runs)))
-    heads = ["cell", "outer rate", "validation loss", "runs", "to data parallel", "PPL", "merged", "virtual time",
-             "published"]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    grid = ["| cell | " + "rate: loss of seed 1 |", "|---|---|"]
+def finished_cells(cells, runs):
+    """Every cell whose grid is finished, with its best rate and the runs there, ordered by seed."""
     for cell in cells:
         rate = best_rate(cell, runs)
-        if rate is None:
-            continue
-        same = [run for (name, r, _), run in sorted(runs.done.items()) if (name, r) == (cell.name, rate)]
-        losses = [run["validation_loss"] for run in same]
-        mean, spread = statistics.mean(losses), (max(losses) - min(losses)) / 2
-        merged = statistics.mean(run["tokens_merged"] / run["tokens"] for run in same)
-        lines.append(f"| {cell.text} (`{cell.name}`) | {rate if cell.grid is not INNER else '-'} | "
-                     f"{mean:.4f} +- {spread:.4f} | {len(losses)} | {percent(100 * (mean / base - 1))} | "
-                     f"{percent(100 * (math.exp(mean - base) - 1))} | {100 * merged:.1f} % | "
-                     f"{statistics.mean(run['virtual_seconds'] for run in same):.0f} s | {cell.published} |")
-        tried = sorted(tried_rates(cell, runs), reverse=True)
-        grid.append(f"| `{cell.name}` | " + ", ".join(
-            f"{r}: {runs.done[(cell.name, r, 1)]['validation_loss']:.4f}" for r in tried) + " |")
+        if rate is not None:
+            yield cell, rate, [run for (name, r, _), run in sorted(runs.done.items()) if (name, r) == (cell.name, rate)]
+
+
+def row(cell, rate, same, base):
+    losses = [run["validation_loss"] for run in same]
+    spread = f" +- {(max(losses) - min(losses)) / 2:.3f}" if len(losses) > 1 else ""
+    pairs = [(run["validation_loss"], base[run["seed"]]) for run in same if run["seed"] in base]
+    merged = statistics.mean(run["tokens_merged"] / run["tokens"] for run in same)
+    columns = [f"{cell.text} (`{cell.name}`)", "-" if cell.grid is INNER else rate,
+               f"{statistics.mean(losses):.3f}{spread}", len(losses),
+               percent(100 * statistics.mean(loss / data_parallel - 1 for loss, data_parallel in pairs)),
+               percent(100 * statistics.mean(math.exp(loss - data_parallel) - 1 for loss, data_parallel in pairs)),
+               f"{statistics.mean(run['commits'] for run in same):.0f}", f"{100 * merged:.1f} %",
+               f"{statistics.mean(run['virtual_seconds'] for run in same):.0f} s", cell.published]
+    return f"| {' | '.join(str(column) for column in columns)} |"
+
+
+def table(cells, runs):
+    """The two tables of convergence.md as Markdown; a loss is compared with that of data parallel of the same seed."""
+    base = {run["seed"]: run["validation_loss"] for run in next(finished_cells(CELLS, runs))[2]}
+    heads = ["cell", "outer rate", "validation loss", "runs", "to data parallel", "PPL", "commits", "merged",
+             "virtual time", "published"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    grid = ["| cell | rate: loss of seed 1 |", "|---|---|"]
+    for cell, rate, same in finished_cells(cells, runs):
+        lines.append(row(cell, rate, same, base))
+        tried = sorted({r for name, r, seed in runs.done if name == cell.name and seed == 1}, reverse=True)
+        losses = [runs.done[(cell.name, r, 1)]["validation_loss"] for r in tried]
+        grid.append(f"| `{cell.name}` | {', '.join(f'{r}: {loss:.3f}' for r, loss in zip(tried, losses))} |")
     return "\n".join(lines), "\n".join(grid)
 
 
