@@ -1,5 +1,6 @@
 #include "federation_check.hpp"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -88,7 +89,11 @@ void check_methods(const std::filesystem::path& file, const FederationFile& f) {
   demand(p.grace.slack_share == 0 || f.schedule.overlap > 0, "federation.grace_slack is set, but outer.overlap is 0",
          "without overlap there is no slack: set outer.overlap, or drop federation.grace_slack");
   demand(p.staleness <= 64, "federation.staleness is negative or more than 64", "try 0, or 2");
-  demand(p.staleness_decay >= 0 && p.staleness_decay <= 1, "federation.staleness_decay is not in 0 .. 1", "try 0.5");
+  demand(p.staleness_decay > 0 && p.staleness_decay <= 1, "federation.staleness_decay is not above 0 and at most 1",
+         "try 0.5; to leave late offers out set federation.staleness = 0");
+  // A share that fp32 cannot hold would merge tokens without their values.
+  demand(std::pow(double{p.staleness_decay}, static_cast<double>(p.staleness)) >= 1e-12,
+         "federation.staleness_decay to the power of federation.staleness is almost 0", "choose a smaller staleness");
   demand(p.norm_factor >= 0 && p.norm_factor <= 1e9, "federation.norm_factor is negative or no number",
          "try 30; 0 is no gate");
   demand(f.slowest_link > 0 && f.slowest_link <= 1e9, "federation.slowest_link is not a positive number",
@@ -98,6 +103,10 @@ void check_methods(const std::filesystem::path& file, const FederationFile& f) {
          "use outer.mixing = rebase");
   demand(own || p.staleness == 0, "outer.after_offer is not own, but late offers are accepted",
          "set federation.staleness = 0");
+  demand(f.steps == StepRule::fixed || f.wait == Seconds{0}, "outer.wait_seconds is set, but outer.steps is dynamic",
+         "sites that make other steps end their rounds at other times: drop outer.wait_seconds");
+  // A negative number comes out of the parser as a huge one.
+  demand(p.outer.delay <= 1'000'000, "outer.delay is negative or more than 1000000", "try 2 x the number of sites");
   const auto faulty = p.merger.faulty;
   demand(faulty == 0 || p.merger.rule == outer::MergeRule::trimmed_mean || p.merger.rule == outer::MergeRule::krum,
          "outer.faulty is set, but outer.merge asks nothing of it", "use outer.merge = trimmed_mean or krum");

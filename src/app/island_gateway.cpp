@@ -17,13 +17,17 @@ using federation::Gateway;
 using federation::Protocol;
 using namespace std::chrono_literals;
 
-// The time of this start; later than any earlier one of this run, even where the clock was set back meanwhile: the
-// others would take this island for an old one, for ever.
+// The serial of an offer is the incarnation and how many offers this start has made: so many it may make. Not more than
+// needed: a start that comes within so many microseconds runs ahead of the clock, which another folder does not know.
+constexpr Incarnation most_offers = 10'000'000;
+
+// The time of this start; later than any earlier one of this run and its offers, even where the clock was set back
+// meanwhile: the others would take this island for an old one, for ever, or a new offer for an old one.
 Incarnation this_incarnation(const std::vector<federation::FragmentState>& fragments, SiteId self,
                              RunDirectory& directory) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   auto incarnation = static_cast<Incarnation>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-  incarnation = std::max(incarnation, directory.last_start() + 1);
+  if (const auto last = directory.last_start(); last > 0) incarnation = std::max(incarnation, last + most_offers);
   for (const auto& s : fragments) {
     incarnation = std::max(incarnation, s.newest_serial(self) + 1);
     if (s.outstanding) incarnation = std::max(incarnation, s.outstanding->serial + 1);
@@ -155,7 +159,10 @@ void IslandGateway::warn_of_refusals() {
 
 void IslandGateway::save_checkpoint(std::set<FragmentId>& changed) {
   const auto began = Gateway::now();
-  const auto fragments = outer_.settle(changed);
+  std::set<FragmentId> settled;
+  const auto fragments = outer_.settle(settled);
+  note_adopted(settled);
+  changed.merge(settled);
   gateway_.record();
   const auto file = store::save(checkpoint_of(inner_, fragments, federation_, site_), directory_.checkpoints());
   std::vector<LogField> fields{

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace Atoll::app {
@@ -98,8 +99,12 @@ void OuterLoop::wait_for_commits() {
 }
 
 void OuterLoop::take_anchors() {
-  gateway_.visit([&](Protocol& protocol, Seconds) {
-    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) inner_.replace({f}, *protocol.fragments()[f].anchor);
+  gateway_.visit([&](Protocol& protocol, Seconds now) {
+    collect(protocol, now);
+    for (std::uint32_t f = 0; f < inner_.plan().count(); ++f) {
+      std::ignore = adoptions_.all({f});  // what led to these anchors must not be added once more
+      inner_.replace({f}, *protocol.fragments()[f].anchor);
+    }
   });
 }
 

@@ -51,16 +51,15 @@ FragmentState fragment_of(const store::FragmentCheckpoint& saved) {
   s.tokens_since = saved.tokens_since_base;
   if (const auto& out = saved.outstanding) {
     auto gradient = outer::pseudo_gradient(*s.anchor, *out->values);
-    s.outstanding = federation::OutstandingOffer{out->serial,
-                                                 out->base,
-                                                 out->steps,
-                                                 out->tokens,
-                                                 std::make_shared<const std::vector<float>>(std::move(gradient)),
-                                                 out->values,
-                                                 nullptr,
-                                                 nobody,
-                                                 0,
-                                                 long_ago};
+    auto& offer = s.outstanding.emplace();
+    offer.serial = out->serial;
+    offer.base = out->base;
+    offer.steps = offer.work_steps = out->steps;
+    offer.tokens = out->tokens;
+    offer.gradient = std::make_shared<const std::vector<float>>(std::move(gradient));
+    offer.parameters = out->values;
+    offer.sent_to = nobody;
+    offer.sent_at = long_ago;
   }
   return s;
 }

@@ -93,10 +93,6 @@ double offer_weight(WeightRule rule, std::uint64_t tokens, std::uint64_t steps) 
   return 0;
 }
 
-double decayed_weight(double weight, double decay, std::uint64_t lateness) {
-  return weight * std::pow(decay, static_cast<double>(lateness));
-}
-
 std::vector<float> normalised(std::span<const double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   ATOLL_EXPECT(sum > 0, "no weight is positive");

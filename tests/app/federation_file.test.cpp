@@ -107,6 +107,39 @@ TEST_F(FederationFileTest, NumbersOutOfRangeAreRefusedByName) {
   EXPECT_EQ(refusal_of(good + "[outer]\nmomentum = 0\n[inner]\nclip_norm = 0\nweight_decay = 0\n"), "accepted");
 }
 
+TEST_F(FederationFileTest, ProtocolSettingsOutOfRangeOrAtOddsAreRefusedByName) {
+  const auto with_federation = [](const std::string& lines) {
+    return changed("tokens = 1000", "tokens = 1000\n" + lines);
+  };
+  const std::pair<const char*, const char*> wrong[] = {
+      {"staleness = 65", "federation.staleness"},
+      {"staleness = -1", "federation.staleness"},
+      {"staleness_decay = 0", "federation.staleness_decay"},
+      {"staleness_decay = 1.1", "federation.staleness_decay"},
+      {"staleness = 64\nstaleness_decay = 0.5", "to the power of federation.staleness"},
+      {"norm_factor = -1", "federation.norm_factor"},
+      {"norm_factor = nan", "federation.norm_factor"},
+      {"grace_slack = 2", "federation.grace_slack"},
+      {"grace_slack = 0.5", "outer.overlap is 0"},
+      {"stewardship = none", "use one of first, spread"},
+      {"staleness = 1\n[outer]\nafter_offer = eager", "late offers are accepted"},
+      {"[outer]\nafter_offer = eager\nmixing = blend", "outer.mixing is blend"},
+      {"[outer]\nmerge = krum\nfaulty = 2", "outer.faulty is not less"},
+      {"[outer]\nfaulty = 1", "outer.merge asks nothing of it"},
+      {"[outer]\nsteps = dynamic\nwait_seconds = 1", "outer.steps is dynamic"},
+      {"[outer]\ndelay = 0", "delay"},
+      {"[outer]\ndelay = -1", "outer.delay is negative"},
+      {"[outer]\ndelay = 4\ndelay_share = 0.5", "delay share"},
+      {"[outer]\nepsilon = 0", "epsilon"},
+      {"[outer]\nsecond_momentum = 1", "second momentum"}};
+  for (const auto& [lines, problem] : wrong) {
+    const auto refusal = refusal_of(with_federation(lines));
+    EXPECT_NE(refusal.find(problem), std::string::npos) << lines << ": " << refusal;
+  }
+  EXPECT_EQ(refusal_of(with_federation("staleness = 2\nstaleness_decay = 0.5")), "accepted");
+  EXPECT_EQ(refusal_of(with_federation("[outer]\nafter_offer = eager\ninner_steps = 5\noverlap = 5")), "accepted");
+}
+
 TEST_F(FederationFileTest, ASiteThatTheFileLacksIsNamedTogetherWithThoseItHas) {
   try {
     (void)read(good).site("gamma");

@@ -111,8 +111,11 @@ TEST(Gates, AnOfferFarBeyondTheRunningMedianIsSetAside) {
   round(1000.0F);
   EXPECT_EQ(sites.protocol(0).refused().at("norm"), 1);
   EXPECT_EQ(sites.state(0).tokens_merged, 21 * SitesInMemory::tokens_per_step);
+  for (int again = 0; again < 29; ++again) round(100.0F);  // it does not wear the gate down
+  EXPECT_EQ(sites.protocol(0).refused().at("norm"), 30);
+  EXPECT_EQ(sites.state(0).tokens_merged, 50 * SitesInMemory::tokens_per_step);
   round(1.0F);  // the site goes on from the anchor
-  EXPECT_EQ(sites.state(0).tokens_merged, 23 * SitesInMemory::tokens_per_step);
+  EXPECT_EQ(sites.state(0).tokens_merged, 52 * SitesInMemory::tokens_per_step);
   EXPECT_EQ(sites.state(1).digest, sites.state(0).digest);
 }
 

@@ -41,8 +41,8 @@ Adoption answer(std::uint64_t holds) {
 
 TEST(AdoptionQueue, ACommitThatAnswersAnOfferIsTakenUpTauStepsAfterIt) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10, 1);
-  queue.add(answer(1));
+  queue.offered({0}, 10, 7);
+  queue.add(answer(7));
   EXPECT_TRUE(queue.due(11).empty());
   EXPECT_TRUE(queue.due(12).empty());
   EXPECT_EQ(queue.due(13).size(), 1);
@@ -51,18 +51,29 @@ TEST(AdoptionQueue, ACommitThatAnswersAnOfferIsTakenUpTauStepsAfterIt) {
 
 TEST(AdoptionQueue, ALateCommitAndOneOfOthersAreTakenUpAtOnce) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10, 1);
-  queue.add(answer(0));
+  queue.offered({0}, 10, 7);
+  queue.add(answer(5));  // holds what was offered before
   EXPECT_EQ(queue.due(11).size(), 1);
-  queue.add(answer(1));
+  queue.add(answer(7));
   EXPECT_EQ(queue.due(20).size(), 1);
+}
+
+TEST(AdoptionQueue, WhatStandsBeforeAnAnswerDoesNotWaitForIt) {
+  AdoptionQueue queue(1, 3);
+  queue.offered({0}, 10, 7);
+  auto start = answer(5);
+  start.is_start = true;
+  queue.add(start);
+  queue.add(answer(7));
+  EXPECT_EQ(queue.due(10).size(), 1);
+  EXPECT_EQ(queue.due(13).size(), 1);
 }
 
 TEST(AdoptionQueue, KeepsTheOrderAndGivesAllBeforeTheNextOffer) {
   AdoptionQueue queue(1, 3);
-  queue.offered({0}, 10, 1);
-  queue.add(answer(1));
-  queue.add(answer(1));  // the next version, without us
+  queue.offered({0}, 10, 7);
+  queue.add(answer(7));
+  queue.add(answer(7));  // the next version, without us
   EXPECT_TRUE(queue.due(11).empty());
   EXPECT_EQ(queue.all({0}).size(), 2);
 }

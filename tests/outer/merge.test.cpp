@@ -26,15 +26,6 @@ TEST(Merge, WeightsAreNormalised) {
   EXPECT_EQ(normalised(weights), (std::vector<float>{2.0F / 3, 1.0F / 3, 0}));
 }
 
-TEST(Merge, LateOffersCountLess) {
-  EXPECT_EQ(decayed_weight(8, 0.5, 0), 8);
-  EXPECT_EQ(decayed_weight(8, 0.5, 2), 2);
-  EXPECT_EQ(decayed_weight(8, 0, 0), 8);
-  EXPECT_EQ(decayed_weight(8, 0, 1), 0);
-  EXPECT_EQ(decayed_weight(8, 1, ~0ULL), 8);
-  EXPECT_EQ(decayed_weight(8, 0.5, ~0ULL), 0);
-}
-
 TEST(Merge, NormIsOneFixedSumInFp64) {
   std::vector<float> values(2 * device::block_values + 11);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));

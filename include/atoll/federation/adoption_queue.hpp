@@ -13,8 +13,8 @@ namespace Atoll::federation {
 ///
 /// A commit that answers an own offer is taken up exactly `overlap` inner steps after the offer (Streaming DiLoCo,
 /// Douillard 2025, algorithm 2), however fast the link was: what a site computes then does not depend on it, but where
-/// all() is called before. A later one is taken up when it comes, and so is one that holds nothing new of this site. The
-/// order within a fragment stays. Local; one thread at a time.
+/// all() is called before. A later one is taken up when it comes, and so is one that holds nothing new of this site.
+/// The order within a fragment stays. Local; one thread at a time.
 class AdoptionQueue {
  public:
   AdoptionQueue(std::size_t fragments, std::uint64_t overlap) : lines_(fragments), overlap_(overlap) {}

@@ -52,8 +52,6 @@ class OuterRound {
   /// Every other site: the same step with the merged gradient of a commit.
   [[nodiscard]] NextAnchor step(std::span<const float> merged, AnchorView from) const;
 
-  [[nodiscard]] const outer::OuterOptimizer& optimizer() const noexcept { return optimizer_; }
-
  private:
   outer::Merger merger_;
   outer::OuterOptimizer optimizer_;

@@ -8,13 +8,11 @@
 
 namespace Atoll::federation {
 
-/// Exponential moving average of a duration; the first sample counts whole, a later one is cut at four means: a pause is
-/// no slowness.
+/// Exponential moving average of a duration; the first sample counts whole, a later one is cut at four means: a pause
+/// is no slowness.
 class MovingAverage {
  public:
-  void add(Seconds sample) {
-    mean_ = mean_ ? *mean_ + share * (std::min(sample, 4 * *mean_) - *mean_) : sample;
-  }
+  void add(Seconds sample) { mean_ = mean_ ? *mean_ + share * (std::min(sample, 4 * *mean_) - *mean_) : sample; }
   [[nodiscard]] std::optional<Seconds> mean() const noexcept { return mean_; }
 
  private:

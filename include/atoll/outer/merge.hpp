@@ -20,9 +20,6 @@ enum class WeightRule {
 /// Weight of an offer of `tokens` tokens made in `steps` inner steps, not yet normalised; 0 for no tokens.
 [[nodiscard]] double offer_weight(WeightRule rule, std::uint64_t tokens, std::uint64_t steps);
 
-/// weight * decay^lateness: what an offer still counts whose base is `lateness` versions old. @pre 0 <= decay <= 1
-[[nodiscard]] double decayed_weight(double weight, double decay, std::uint64_t lateness);
-
 /// Weights divided by their sum, rounded to fp32. @pre at least one is positive
 [[nodiscard]] std::vector<float> normalised(std::span<const double> weights);
 
