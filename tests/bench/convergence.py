@@ -212,6 +212,10 @@ def write_table(file, cells, runs):
         _, _, after = rest.partition(f"<!-- end of {mark} -->")
         text = f"{before}<!-- {mark} -->\n{part}\n<!-- end of {mark} -->{after}"
     Path(file).write_text(text)
+    order = [cell.name for cell in cells]
+    keys = sorted(runs.done, key=lambda key: (order.index(key[0]), key))
+    lines = [json.dumps(runs.done[key]) for key in keys]
+    Path(file).with_suffix(".json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def run_short(program):
@@ -225,7 +229,7 @@ def run_short(program):
                     "--validation", 2048]
         runs = Runs(Path(folder, "runs.jsonl"), program, settings, 0.005)
         for cell in CELLS:
-            run = runs.run(cell, cell.grid[1], 1)
+            run = runs.run(cell, 0.1 if 0.1 in cell.grid else 0.005, 1)  # no cell diverges there
             print(json.dumps(run))
             if not run["validation_loss"] < 5.6:
                 sys.exit(f"{cell.name}: worse than a uniform guess")
@@ -238,7 +242,7 @@ def main():
     parser.add_argument("--program", default=os.environ.get("CONVERGENCE", SOURCE / "build/release/bin/convergence"))
     parser.add_argument("--tokens", help="token file of the King James Bible, as tools/quickstart makes it")
     parser.add_argument("--results", default="runs.jsonl", help="finished runs, one JSON object a line")
-    parser.add_argument("--table", help="Markdown file whose tables are replaced")
+    parser.add_argument("--table", help="Markdown file whose tables are replaced; all runs go to a .json beside it")
     parser.add_argument("--cells", nargs="*", help="only these, besides data_parallel")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=32, help="of 30 inner steps")

@@ -80,9 +80,10 @@ void VirtualFederation::offer_rest() {
 }
 
 void VirtualFederation::offer(Site& site, FragmentId f) {
+  const auto serial = site.protocol.offer(f, site.inner.fragment(f), now());
+  if (serial == 0) return;
+  site.adoptions.offered(f, site.inner.steps(), serial);
   ++outcome_.offers;
-  site.adoptions.offered(f, site.inner.steps());
-  site.protocol.offer(f, site.inner.fragment(f), now());
 }
 
 void VirtualFederation::run_next() {
