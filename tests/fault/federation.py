@@ -159,7 +159,8 @@ class Federation(unittest.TestCase):
         self.kill_and_bring_back("alpha")
 
     def kill_and_bring_back(self, victim):
-        changes = {"federation": {"tokens": tokens_for(150), "grace_seconds": 1}}
+        # So many that a fast machine is not done before the killed site is back.
+        changes = {"federation": {"tokens": tokens_for(400), "grace_seconds": 1}}
         sites = {site.name: site for site in self.sites(changes, options=["--checkpoint-every", 50, *KEEP_LETTERS])}
         killed, survivor = sites[victim], sites[next(name for name in SITES if name != victim)]
         for site in sites.values():
