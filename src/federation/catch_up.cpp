@@ -135,13 +135,7 @@ void Protocol::receive_snapshot_request(const Letter& in, Seconds now) {
 
 void Protocol::receive_snapshot(const Letter& in, Seconds now) {
   const auto f = in.fragment;
-  FragmentState next = state(f);
-  next.version = in.version;
-  next.anchor = in.values;
-  next.momentum = in.momentum;
-  next.tokens_merged = in.tokens;
-  next.newest = in.offers;
-  next.take_line(in.fragments);
+  auto next = state(f).taken_over(in);
   if (next.digest != in.anchor) return refuse(in, "digest");
 
   if (joining_) {

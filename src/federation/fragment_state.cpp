@@ -41,6 +41,17 @@ FragmentState FragmentState::advanced(const NextAnchor& made, const std::vector<
   return next;
 }
 
+FragmentState FragmentState::taken_over(const store::Letter& snapshot) const {
+  FragmentState next = *this;
+  next.version = snapshot.version;
+  next.anchor = snapshot.values;
+  next.momentum = snapshot.momentum;
+  next.tokens_merged = snapshot.tokens;
+  next.newest = snapshot.offers;
+  next.take_line(snapshot.fragments);
+  return next;
+}
+
 void FragmentState::take_offer(SiteId self, std::uint64_t serial, store::Values parameters,
                                std::vector<float> gradient) {
   OutstandingOffer offer;

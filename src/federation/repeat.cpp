@@ -29,15 +29,4 @@ Repetition repeat(const ProtocolConfig& config, const FragmentState& before, con
   return done;
 }
 
-FragmentState taken_over(const FragmentState& before, const store::Letter& snapshot) {
-  FragmentState next = before;
-  next.version = snapshot.version;
-  next.anchor = snapshot.values;
-  next.momentum = snapshot.momentum;
-  next.tokens_merged = snapshot.tokens;
-  next.newest = snapshot.offers;
-  next.take_line(snapshot.fragments);
-  return next;
-}
-
 }  // namespace Atoll::federation

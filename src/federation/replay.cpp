@@ -222,7 +222,7 @@ void Replay::follow_snapshot(const LoggedEvent& event) {
   expect_size(event, "the snapshot's momentum", state.momentum, snapshot->momentum);
   expect(event, "version in the letter", event.number("version"), snapshot->version);
   expect(event, "tokens merged in the letter", event.number("tokens"), snapshot->tokens);
-  auto next = taken_over(state, *snapshot);
+  auto next = state.taken_over(*snapshot);
   expect(event, "digest", next.digest.hex(), event.text("anchor"));
   ++done_.snapshots;
   put(fragment_of(event), std::move(next));

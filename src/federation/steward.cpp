@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "atoll/federation/protocol.hpp"
+#include "atoll/outer/schedule.hpp"
 
 namespace Atoll::federation {
 
@@ -130,8 +131,7 @@ std::optional<Seconds> Protocol::fastest_step() const {
 std::uint64_t Protocol::local_steps(std::uint64_t steps) const {
   const auto own = clock_.step(), fastest = fastest_step();
   if (!own || !fastest) return steps;
-  return std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) * (*fastest / *own))));
+  return outer::dynamic_steps(1 / own->count(), 1 / fastest->count(), steps);
 }
 
 }  // namespace Atoll::federation

@@ -53,6 +53,9 @@ struct FragmentState {
 
   /// The state after the outer step that made `made`; the site's own part is copied unchanged.
   [[nodiscard]] FragmentState advanced(const NextAnchor& made, const std::vector<store::OfferRecord>& offers) const;
+  /// The state that a snapshot stands for; the site's own part is copied unchanged. The digest is computed anew: the
+  /// caller compares it with the one that the snapshot claims.
+  [[nodiscard]] FragmentState taken_over(const store::Letter& snapshot) const;
   [[nodiscard]] AnchorView view() const { return {*anchor, *momentum, version}; }
 
   /// Takes an offer of all own work that the anchor does not hold.

@@ -21,7 +21,4 @@ struct Repetition {
 [[nodiscard]] Repetition repeat(const ProtocolConfig& config, const FragmentState& before, const store::Letter& commit,
                                 std::span<const store::Letter> offers);
 
-/// The state that a kept snapshot stands for, with its digest computed anew.
-[[nodiscard]] FragmentState taken_over(const FragmentState& before, const store::Letter& snapshot);
-
 }  // namespace Atoll::federation
